@@ -1,0 +1,149 @@
+"""The contract of ``agents``: an agent solves a problem in a session; a model completes messages."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from rcb_agent.environments.base import Workspace
+from rcb_agent.tasks.base import Problem
+
+Message = dict[str, Any]
+"""One chat message in OpenAI's form: role, content, tool_calls, tool_call_id."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call as the model wrote it: ``arguments`` is the raw text, which need not be JSON."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one or more calls; None where the provider did not say."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+    def plus(self, other: "Usage") -> "Usage":
+        """Add two usages; unknown plus anything is unknown."""
+        return Usage(
+            _sum(self.input_tokens, other.input_tokens),
+            _sum(self.output_tokens, other.output_tokens),
+        )
+
+    def as_json(self) -> dict[str, int | None]:
+        """Return the record form."""
+        return {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens}
+
+
+def _sum(left: int | None, right: int | None) -> int | None:
+    return None if left is None or right is None else left + right
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Sampling parameters; None means that the parameter is not sent."""
+
+    temperature: float | None = 0.0
+    max_output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer of a model. ``cost`` is in US dollars, None = unknown (never 0 for unknown).
+
+    ``raw`` is what the provider sent, JSON-able, for the record. ``finish`` is its finish reason.
+    """
+
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = None
+    finish: str = ""
+    raw: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Model(Protocol):
+    """Completes a conversation. Raises ModelUnavailable when no call can succeed, else ModelError."""
+
+    @property
+    def name(self) -> str: ...
+    def complete(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling
+    ) -> Reply: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one trial may use. ``seconds`` is wall time of the agent phase, counted from ``started``
+    (``time.monotonic``)."""
+
+    max_steps: int = 30
+    max_seconds: float = 900.0
+    started: float = field(default_factory=time.monotonic)
+
+    def seconds_left(self) -> float:
+        """Wall seconds left, at least 0."""
+        return max(0.0, self.started + self.max_seconds - time.monotonic())
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """How the agent phase ended.
+
+    ``stop`` is one of STOPS. ``files`` is set by agents that answer without a workspace (annotated path ->
+    bytes); otherwise the workspace as it is gets collected.
+    """
+
+    stop: str
+    steps: int
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = None
+    files: Mapping[str, bytes] | None = None
+    note: str = ""
+
+
+STOPS = ("submitted", "no_tool_call", "max_steps", "max_seconds", "answered", "no_answer", "sandbox_lost", "control")
+"""submitted: the submit tool; no_tool_call: a reply without a call; answered / no_answer: single-shot agents
+with and without a usable code block; control: oracle and null."""
+
+
+class Journal(Protocol):
+    """Takes one trajectory event; ``kind`` is prompt, reply, tool, snapshot, note or stop, fields are JSON-able."""
+
+    def __call__(self, kind: str, /, **fields: Any) -> None: ...
+
+
+class Feedback(Protocol):
+    """Answers what a hidden-test feedback arm may learn about the workspace as it is."""
+
+    def __call__(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """All that one trial gives its agent. ``paper`` is prompt, file or none; ``options`` are the agent's own."""
+
+    workspace: Workspace | None
+    model: Model
+    budget: Budget
+    journal: Journal
+    sampling: Sampling = field(default_factory=Sampling)
+    tools: tuple[str, ...] = ()
+    paper: str = "file"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    feedback: Feedback | None = None
+
+
+class Agent(Protocol):
+    """Solves one problem. ``uses_workspace`` says whether a sandbox has to be opened for it."""
+
+    name: str
+    uses_workspace: bool
+    default_paper: str
+
+    def solve(self, problem: Problem, session: Session) -> Solution: ...

@@ -1,0 +1,1 @@
+"""Where code runs: sandboxes, their supervisor, workspaces, runtimes."""

@@ -1,0 +1,55 @@
+"""The errors a user may meet, each with the exit code of its kind.
+
+    RcbAgentError                70   internal: nothing a user did
+    |-- UsageError                2   wrong words on the command line, a config that does not fit
+    |-- TaskError                 3   a suite, paper or task that cannot be read
+    |-- EnvironmentFault          4   sandbox, runtime or machine
+    |   `-- SandboxLost           4   a sandbox that was open and no longer answers
+    `-- ModelError                5   provider or model
+        `-- ModelUnavailable      5   no call can succeed (wrong key, nothing listening): stops the run
+
+``SandboxFileError`` is no harness error: it is what a file tool answers (no such file, outside the workspace)
+and always ends as text for the model. Only ``cli.py`` prints errors, one line each, without a traceback.
+"""
+
+
+class RcbAgentError(Exception):
+    """Base of all errors raised on purpose; ``str(error)`` is one line for the user."""
+
+    exit_code = 70
+
+
+class UsageError(RcbAgentError):
+    """The command, an option or a run folder's config does not fit."""
+
+    exit_code = 2
+
+
+class TaskError(RcbAgentError):
+    """A suite, paper or task cannot be used as it is."""
+
+    exit_code = 3
+
+
+class EnvironmentFault(RcbAgentError):
+    """The machine, a sandbox or a runtime cannot do what is needed."""
+
+    exit_code = 4
+
+
+class SandboxLost(EnvironmentFault):
+    """An open sandbox died or stopped answering."""
+
+
+class ModelError(RcbAgentError):
+    """A model call failed for good."""
+
+    exit_code = 5
+
+
+class ModelUnavailable(ModelError):
+    """No call to this model can succeed; the run stops before more trials are spent on it."""
+
+
+class SandboxFileError(Exception):
+    """A file operation inside a sandbox was refused; ``str(error)`` is a line the model can act on."""

@@ -1,0 +1,1 @@
+"""How it is carried out and kept: configs, trials, grading, the run folder, tables."""

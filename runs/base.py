@@ -1,0 +1,83 @@
+"""The contract of ``runs``: what is compared, what a trial takes and returns, and how its records look.
+
+Everything here is JSON-able on purpose: ``run_trial(spec, emit)`` must be able to run on another machine, so it
+gets values, opens its own model and sandbox, and hands everything it wants kept to ``emit``. The files
+under ``schema/`` say the same for readers of a run folder.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+SCHEMA_VERSION = 1
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """What is compared. ``id`` is a unique slug within the run; every other field may differ between arms."""
+
+    id: str
+    agent: str
+    model: str
+    tools: tuple[str, ...] = ()
+    paper: str = "file"
+    prompt: str = "standard"
+    context: str = "full"
+    feedback: str = "none"
+    max_steps: int = 30
+    max_seconds: float = 900.0
+    temperature: float | None = 0.0
+    max_output_tokens: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> Json:
+        """Return the form that stands in ``run.json``."""
+        return {**asdict(self), "tools": list(self.tools), "options": dict(self.options)}
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> "Arm":
+        """Rebuild an arm from its record."""
+        return cls(**{**record, "tools": tuple(record["tools"])})
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSpec:
+    """One trial to carry out; ``suite`` is a name or a path that the executing machine can load."""
+
+    arm: Arm
+    suite: str
+    task: str
+    attempt: int
+    sandbox: str
+    limits: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The file name stem of this trial's trajectory and calls."""
+        return trial_name(self.arm.id, self.task, self.attempt)
+
+
+class Emit(Protocol):
+    """Takes what a trial wants kept while it runs.
+
+    ``kind`` is ``event`` (one trajectory event), ``call`` (one model call) or ``blob`` (``sha256`` and
+    base64 ``data``); ``payload`` is JSON-able.
+    """
+
+    def __call__(self, kind: str, payload: Json, /) -> None: ...
+
+
+def slug(text: str, limit: int = 40) -> str:
+    """Return ``text`` as a part of a file name: lower-case letters, digits and dashes, never empty."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:limit].strip("-") or "x"
+
+
+def trial_name(arm: str, task_id: str, attempt: int) -> str:
+    """``<arm>.<paper>.<slug>-<6 hex of sha256(task id)>.<attempt>`` (DESIGN section 5)."""
+    paper, _, name = task_id.partition("/")
+    mark = hashlib.sha256(task_id.encode()).hexdigest()[:6]
+    return f"{arm}.{slug(paper)}.{slug(name)}-{mark}.{attempt}"

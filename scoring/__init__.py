@@ -1,0 +1,1 @@
+"""What an answer is worth: the split engine, grades, metrics."""

@@ -1,0 +1,1 @@
+"""What is asked: suites, papers, tasks, masking."""

@@ -1,0 +1,160 @@
+"""The contract of ``tasks``: values that describe one task, the answer apart from the problem.
+
+``Problem`` is all that an agent may ever see; ``Answer`` is all that it may never see. ``Agent.solve`` takes
+a ``Problem``, so the answer is hidden by type, not by care.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One text file of a paper folder; ``path`` is POSIX and relative, ``text`` keeps its line endings."""
+
+    path: str
+    text: str
+
+    def encode(self) -> bytes:
+        """Return the bytes of the file as they lie on disk."""
+        return self.text.encode("utf-8", "surrogateescape")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What an agent may see of a task.
+
+    ``files`` are the annotated files in the order of ``papers.yaml``: the one at ``path`` holds the blank
+    (its two markers with a TODO between them), every other marker is gone. ``prompt_target`` is the same
+    file as the direct prompt shows it: no markers, two comment lines in place of the blank.
+    ``loc`` is the size of the blank in counted lines. ``files_support`` are the files the annotated ones
+    need or that the paper declares as context, less those withheld because they hold the answer.
+    """
+
+    task_id: str
+    paper_id: str
+    name: str
+    path: str
+    loc: int
+    files: tuple[SourceFile, ...]
+    files_support: tuple[SourceFile, ...]
+    prompt_target: str
+    paper: SourceFile | None
+    runtime: str
+    title: str = ""
+    context_paths: tuple[str, ...] = ()
+    public_tests: tuple[SourceFile, ...] = ()
+
+    @property
+    def target(self) -> SourceFile:
+        """The annotated file that holds the blank."""
+        return next(file for file in self.files if file.path == self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class GradingRules:
+    """What a paper declares about its grading (``rcb-agent.yaml``, key ``grading``).
+
+    ``in_place`` maps a call label to the indices of positional arguments that the candidate changes in place
+    and the test looks at afterwards; a label is the dotted path of a call as the test writes it, with ``()``
+    for each call, e.g. ``"whiten_()"`` or ``"Optimizer().step()"``. ``skip_form`` lists labels whose results
+    may differ in form from the gold's. ``seconds`` limits one grade (wall).
+    """
+
+    in_place: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    skip_form: tuple[str, ...] = ()
+    seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an agent may never see of a task.
+
+    ``gold`` is the text strictly between the markers (nested markers stripped). ``files`` are the annotated
+    files complete, without markers except the two of this blank: the pristine base that a submission
+    replaces. ``support`` are the pristine files that the candidate's side needs at grading, ``hidden`` those
+    that only the trusted side may hold (tests, references). ``test_path`` names the hidden test in
+    ``hidden``; ``modules`` are the import names under which tests reach the annotated files.
+    """
+
+    gold: str
+    files: tuple[SourceFile, ...]
+    support: tuple[SourceFile, ...]
+    hidden: tuple[SourceFile, ...]
+    test_path: str
+    modules: tuple[str, ...]
+    rules: GradingRules = field(default_factory=GradingRules)
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """A file of the paper folder that the workspace does not show, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PaperInfo:
+    """What ``papers.yaml`` and ``rcb-agent.yaml`` say of a paper; dates are ISO strings or empty."""
+
+    id: str
+    title: str
+    venue: str = ""
+    area: str = ""
+    url: str = ""
+    arxiv_date: str = ""
+    arxiv_v1_date: str = ""
+    first_commit_date: str = ""
+    licence: str = ""
+    verified_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One blank of one paper; ``depth`` is 0 for an outermost blank, ``parent`` the enclosing task's id."""
+
+    problem: Problem
+    answer: Answer
+    info: PaperInfo
+    depth: int
+    parent: str | None
+    withheld: tuple[Withheld, ...]
+    digest: str
+
+    @property
+    def id(self) -> str:
+        """``<paper>/<snippet name>``."""
+        return self.problem.task_id
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A paper that cannot be used: file, line (1-based, 0 = whole file), key, what is wrong and what to do."""
+
+    file: str
+    line: int
+    key: str
+    message: str
+
+    def __str__(self) -> str:
+        """One line: ``file:line: key: message``."""
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {self.key}: {self.message}" if self.key else f"{place}: {self.message}"
+
+
+class Suite(Protocol):
+    """A set of papers. A faulty paper is in ``faults`` and its tasks are absent; the others are usable."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def root(self) -> Path: ...
+    @property
+    def tasks(self) -> tuple[Task, ...]: ...
+    @property
+    def faults(self) -> tuple[Fault, ...]: ...
+    @property
+    def digest(self) -> str: ...

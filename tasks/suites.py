@@ -1,0 +1,262 @@
+"""Loads a suite: ``papers.yaml``, one folder per paper, one task per blank.
+
+A paper with a mistake becomes faults that name file, line and key; the other papers stay usable.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from rcb_agent.errors import TaskError
+from rcb_agent.tasks.base import Answer, Fault, GradingRules, PaperInfo, Problem, SourceFile, Task, Withheld
+from rcb_agent.tasks.documents import Document, read_document
+from rcb_agent.tasks.folders import Folder, FolderError, module_name, read_folder, split_support
+from rcb_agent.tasks.markers import Blank, MarkerError, find_blanks, strip_markers
+from rcb_agent.tasks.masking import agent_view, gold_view, prompt_view
+
+SHIPPED = ("mini",)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSuite:
+    """A suite read from disk (see tasks.base.Suite)."""
+
+    name: str
+    root: Path
+    tasks: tuple[Task, ...]
+    faults: tuple[Fault, ...]
+    digest: str
+
+
+def load_suite(name: str) -> LoadedSuite:
+    """Load a suite by shipped name or folder path.
+
+    Raises TaskError when there is no such suite or its ``papers.yaml`` cannot be read at all.
+    """
+    root = find_suite(name)
+    document = read_document(root / "papers.yaml", "papers.yaml")
+    if isinstance(document, Fault):
+        raise TaskError(f"suite {name}: {document}")
+    if not isinstance(document.data, list) or not document.data:
+        raise TaskError(f"suite {name}: papers.yaml:1: must be a list of papers, each with id and annotated_file_paths")
+    tasks: list[Task] = []
+    faults: list[Fault] = []
+    for index, entry in enumerate(document.data):
+        problems = _entry_faults(document, index, entry)
+        if not problems:
+            found, problems = _load_paper(root, document, index, entry)
+            tasks += found
+        faults += problems
+    return LoadedSuite(name, root, tuple(tasks), tuple(faults), _hash([task.digest for task in tasks]))
+
+
+def find_suite(name: str) -> Path:
+    """Return the folder of a suite. Raises TaskError when it is not there."""
+    if name in SHIPPED:
+        return Path(str(files("rcb_agent.tasks") / "data" / name))
+    root = Path(name).expanduser()
+    if (root / "papers.yaml").is_file():
+        return root.resolve()
+    known = ", ".join(SHIPPED)
+    raise TaskError(f"no suite {name!r}: give {known}, or a folder that holds papers.yaml")
+
+
+def select_tasks(suite: LoadedSuite, patterns: Sequence[str]) -> tuple[Task, ...]:
+    """Return the tasks whose id matches any fnmatch pattern (``*`` crosses ``/``); all without a pattern.
+
+    Raises TaskError for a pattern that matches nothing: a typing mistake must not shrink a run silently.
+    """
+    if not patterns:
+        return suite.tasks
+    for pattern in patterns:
+        if not any(fnmatchcase(task.id, pattern) for task in suite.tasks):
+            raise TaskError(
+                f"no task of suite {suite.name} matches {pattern!r}: see `rcb-agent tasks list --suite {suite.name}`"
+            )
+    return tuple(task for task in suite.tasks if any(fnmatchcase(task.id, pattern) for pattern in patterns))
+
+
+def find_task(suite: LoadedSuite, task_id: str) -> Task:
+    """Return one task by id. Raises TaskError, naming near ids."""
+    for task in suite.tasks:
+        if task.id == task_id:
+            return task
+    from difflib import get_close_matches
+
+    near = get_close_matches(task_id, [task.id for task in suite.tasks], n=1, cutoff=0.4)
+    hint = f'; did you mean "{near[0]}"?' if near else ""
+    raise TaskError(f"no task {task_id!r} in suite {suite.name}{hint}")
+
+
+def _entry_faults(document: Document, index: int, entry: Any) -> list[Fault]:
+    faults = document.violations("paper.json", entry, (index,))
+    if not faults:
+        ids = [other.get("id") for other in document.data[:index] if isinstance(other, dict)]
+        if entry["id"] in ids:
+            faults.append(document.fault((index, "id"), f'a paper with id "{entry["id"]}" stands above: rename one'))
+    return faults
+
+
+def _load_paper(root: Path, document: Document, index: int, entry: dict[str, Any]) -> tuple[list[Task], list[Fault]]:
+    paper_id = entry["id"]
+    folder_path = root / paper_id
+    if not folder_path.is_dir() or folder_path.is_symlink():
+        return [], [document.fault((index, "id"), f"there is no folder {paper_id}/ beside papers.yaml")]
+    own, faults = _read_own_keys(folder_path, paper_id)
+    try:
+        folder = read_folder(
+            folder_path, _paths(entry["annotated_file_paths"]), _paths(entry.get("context_file_paths"))
+        )
+    except FolderError as error:
+        return [], [*faults, Fault(f"{paper_id}/{error.path}", error.line, "", str(error))]
+    blanks, marker_faults = _find_all_blanks(paper_id, folder)
+    faults += marker_faults
+    if faults:
+        return [], faults
+    builder = _PaperBuilder(paper_id, folder, entry, own)
+    return [builder.build(file, blank) for file, blank in blanks], []
+
+
+def _paths(value: str | list[str] | None) -> list[str]:
+    items = [value] if isinstance(value, str) else value or []
+    return [item.strip() for item in items]
+
+
+def _read_own_keys(folder: Path, paper_id: str) -> tuple[dict[str, Any], list[Fault]]:
+    path = folder / "rcb-agent.yaml"
+    if not path.exists():
+        return {}, []
+    document = read_document(path, f"{paper_id}/rcb-agent.yaml")
+    if isinstance(document, Fault):
+        return {}, [document]
+    if document.data is None:
+        return {}, []
+    faults = document.violations("rcb-agent.json")
+    return (document.data if isinstance(document.data, dict) else {}), faults
+
+
+def _find_all_blanks(paper_id: str, folder: Folder) -> tuple[list[tuple[SourceFile, Blank]], list[Fault]]:
+    found: list[tuple[SourceFile, Blank]] = []
+    faults: list[Fault] = []
+    for file in folder.annotated:
+        try:
+            blanks = find_blanks(file.text)
+        except MarkerError as error:
+            faults.append(Fault(f"{paper_id}/{file.path}", error.line, "", str(error)))
+            continue
+        if not blanks:
+            faults.append(Fault(f"{paper_id}/{file.path}", 0, "", "is annotated but holds no blank"))
+        taken = {blank.name for _, blank in found}
+        faults += [
+            Fault(
+                f"{paper_id}/{file.path}", b.start + 1, "", f'two blanks of the paper are named "{b.name}": rename one'
+            )
+            for b in blanks
+            if b.name in taken
+        ]
+        found += [(file, blank) for blank in blanks]
+    return found, faults
+
+
+class _PaperBuilder:
+    """Builds the tasks of one paper, whose files are read once."""
+
+    def __init__(self, paper_id: str, folder: Folder, entry: dict[str, Any], own: dict[str, Any]) -> None:
+        self.paper_id, self.folder, self.own = paper_id, folder, own
+        self.info = _paper_info(entry, own)
+        self.context_paths = tuple(_paths(entry.get("context_file_paths")))
+        self.rules = _grading_rules(own.get("grading", {}))
+        self.hidden_names = self._name_hidden()
+
+    def _name_hidden(self) -> tuple[Withheld, ...]:
+        test = self.folder.hidden[0]
+        reasons = [Withheld(test.path, "hidden test")]
+        reasons += [Withheld(file.path, "imported by the hidden test") for file in self.folder.hidden[1:]]
+        return (*reasons, *(Withheld(path, "not on the allow list") for path in self.folder.others))
+
+    def build(self, file: SourceFile, blank: Blank) -> Task:
+        """Return the task of one blank."""
+        complete, gold = gold_view(file.text, blank)
+        clean = {f.path: SourceFile(f.path, strip_markers(f.text)) for f in self.folder.annotated}
+        support = tuple(SourceFile(f.path, strip_markers(f.text)) for f in self.folder.support)
+        shown, withheld = split_support(support, gold)
+        public = tuple(f for f in shown if f.path in self.own.get("public_tests", ()))
+        problem = Problem(
+            task_id=f"{self.paper_id}/{blank.name}",
+            paper_id=self.paper_id,
+            name=blank.name,
+            path=file.path,
+            loc=blank.loc,
+            files=_replaced(clean, file.path, agent_view(file.text, blank)),
+            files_support=shown,
+            prompt_target=prompt_view(file.text, blank),
+            paper=self.folder.paper,
+            runtime=self.own.get("runtime", self.paper_id),
+            title=self.info.title,
+            context_paths=self.context_paths,
+            public_tests=public,
+        )
+        answer = Answer(
+            gold=gold,
+            files=_replaced(clean, file.path, complete),
+            support=support,
+            hidden=self.folder.hidden,
+            test_path=self.folder.hidden[0].path,
+            modules=tuple(module_name(f.path) for f in self.folder.annotated),
+            rules=self.rules,
+        )
+        return self._task(problem, answer, blank, withheld)
+
+    def _task(self, problem: Problem, answer: Answer, blank: Blank, withheld: tuple[Withheld, ...]) -> Task:
+        parent = f"{self.paper_id}/{blank.parent}" if blank.parent else None
+        names = (*self.hidden_names, *withheld)
+        digest = _hash([asdict(problem), asdict(answer)])
+        return Task(problem, answer, self.info, blank.depth, parent, names, digest)
+
+
+def _replaced(clean: dict[str, SourceFile], path: str, text: str) -> tuple[SourceFile, ...]:
+    return tuple(SourceFile(name, text) if name == path else file for name, file in clean.items())
+
+
+def _paper_info(entry: dict[str, Any], own: dict[str, Any]) -> PaperInfo:
+    def text(key: str) -> str:
+        return str(entry.get(key) or "").strip()
+
+    return PaperInfo(
+        id=entry["id"],
+        title=text("title"),
+        venue=text("venue"),
+        area=str(own.get("area", "")),
+        url=text("arxiv_abs"),
+        arxiv_date=text("arxiv_date"),
+        arxiv_v1_date=text("arxiv_v1_date"),
+        first_commit_date=text("first_commit_date"),
+        licence=str(own.get("licence", "")),
+        verified_by=str(own.get("verified_by", "")),
+    )
+
+
+def _grading_rules(own: dict[str, Any]) -> GradingRules:
+    return GradingRules(
+        in_place={label: tuple(indices) for label, indices in own.get("in_place", {}).items()},
+        skip_form=tuple(own.get("skip_form", ())),
+        seconds=float(own.get("seconds", GradingRules().seconds)),
+    )
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+
+
+def iterate_papers(tasks: Iterable[Task]) -> Iterator[tuple[PaperInfo, tuple[Task, ...]]]:
+    """Yield each paper with its tasks, in the order of the suite."""
+    grouped: dict[str, list[Task]] = {}
+    for task in tasks:
+        grouped.setdefault(task.info.id, []).append(task)
+    for members in grouped.values():
+        yield members[0].info, tuple(members)

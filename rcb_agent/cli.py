@@ -1,0 +1,283 @@
+"""The command line. It parses words, calls ``runs``, prints, and turns errors into one line and an exit code.
+
+Exit codes: 0 all measured, 1 some not measured, 2 usage, 3 task or suite, 4 environment, 5 model, 70 internal
+error, 130/143 interrupted. Nothing heavier than click is imported before a command runs.
+"""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from rcb_agent import __version__
+from rcb_agent.errors import RcbAgentError
+
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_results = click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    help="Where run folders lie.",
+)
+_as_json = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document on standard output and nothing else there."
+)
+_suite = click.option(
+    "--suite", default="mini", show_default=True, help="A shipped suite (mini) or a folder that holds papers.yaml."
+)
+
+
+@click.group(context_settings=_CONTEXT)
+@click.version_option(__version__, prog_name="rcb-agent")
+def cli() -> None:
+    """Run language models as agents on ResearchCodeBench-like tasks and grade them by hidden tests.
+
+    \b
+    rcb-agent run --agent react                          the scripted demo model on the suite mini
+    rcb-agent run --agent react --agent direct --model openai/gpt-4.1
+    rcb-agent run --arm 'react,without=run_tests,name=blind' --agent react
+    rcb-agent show RUN [TRIAL]                           the table, or one trial step by step
+    """  # noqa: D301 - \b is click's mark for text that keeps its lines
+
+
+@cli.command()
+@_suite
+@click.option(
+    "--tasks",
+    "patterns",
+    multiple=True,
+    metavar="PATTERN",
+    help="Only tasks whose id fits ('*' also crosses '/'); repeatable.",
+)
+@click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    help="react, direct, oracle, null, or module:Class; repeatable.  [default: react]",
+)
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    help="provider/model as LiteLLM names it, or scripted/demo; repeatable, crossed with --agent.  [default: scripted/demo]",
+)
+@click.option(
+    "--arm",
+    "arms",
+    multiple=True,
+    metavar="SPEC",
+    help="One arm in full: 'react,without=run_tests,name=blind' (lists with '+'); repeatable.",
+)
+@click.option("--attempts", type=click.IntRange(1, 100), default=1, show_default=True, help="Trials per task and arm.")
+@click.option("--tools", metavar="A,B", help="Only these tools.")
+@click.option("--without", metavar="A,B", help="All tools but these.")
+@click.option(
+    "--paper",
+    type=click.Choice(["prompt", "file", "none"]),
+    help="Where the paper is.  [default: the agent's own: file for react, prompt for direct]",
+)
+@click.option(
+    "--extract",
+    type=click.Choice(["tolerant"]),
+    default="tolerant",
+    show_default=True,
+    help="How direct finds the code in a reply.",
+)
+@click.option("--max-steps", type=int, default=30, show_default=True, help="Model replies per trial.")
+@click.option("--max-seconds", type=float, default=900, show_default=True, help="Wall seconds per trial.")
+@click.option("--temperature", type=float, default=0.0, show_default=True)
+@click.option("--max-output-tokens", type=int, help="Per reply.  [default: the provider's]")
+@click.option("--sandbox", default="bubblewrap", show_default=True, help="Where agents and candidates run.")
+@click.option("--memory-mb", type=click.IntRange(64), help="Memory of each sandbox.  [default: 2048]")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 512),
+    help="Trials at once; changes no result.  [default: 2 per core, at most 8]",
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="The run folder; the same command again resumes it."
+)
+@_results
+@click.option(
+    "--allow-unmeasured",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Exit 0 although up to N trials were not measured.",
+)
+@_as_json
+def run(**options: Any) -> None:
+    """Carry out the trials of one or more arms over a suite and grade them.
+
+    \b
+    Examples:
+      rcb-agent run --agent react
+      rcb-agent run --agent oracle --json
+      rcb-agent run --agent react --model openai/gpt-4.1 --tasks 'clipped-*' --max-steps 20
+    """  # noqa: D301
+    from rcb_agent.runs.launch import launch_run
+
+    _finish(launch_run(options), options)
+
+
+@cli.command()
+@click.argument("run_id", metavar="RUN")
+@click.option("--workers", type=click.IntRange(1, 512), help="Trials at once.")
+@_results
+@click.option("--allow-unmeasured", type=click.IntRange(0), default=0, show_default=True)
+@_as_json
+def resume(**options: Any) -> None:
+    """Go on with a run: grade what is solved, retry what was not measured, repeat nothing else.
+
+    RUN is a run folder or a unique beginning of its id.
+    """
+    from rcb_agent.runs.launch import launch_resume
+
+    _finish(launch_resume(options), options)
+
+
+@cli.command()
+@click.argument("run_id", metavar="RUN")
+@click.argument("trial", required=False)
+@_results
+@_as_json
+def show(**options: Any) -> None:
+    """Print a run's table, or one trial step by step.
+
+    TRIAL is a trial's name, a unique part of it, or a task id.
+    """
+    from rcb_agent.runs.inspection import show_run, show_trial
+
+    (show_trial if options["trial"] else show_run)(options)
+
+
+@cli.command()
+@click.argument("run_id", metavar="RUN")
+@click.argument("trial")
+@_results
+def diff(**options: Any) -> None:
+    """Print the final diff of a trial as a patch."""
+    from rcb_agent.runs.inspection import show_diff
+
+    show_diff(options)
+
+
+@cli.group()
+def tasks() -> None:
+    """List and show tasks."""
+
+
+@tasks.command("list")
+@_suite
+@click.option("--tasks", "patterns", multiple=True, metavar="PATTERN", help="Only tasks whose id fits; repeatable.")
+@_as_json
+def list_tasks(**options: Any) -> None:
+    """List the tasks of a suite with their size and depth."""
+    from rcb_agent.runs.inspection import print_tasks
+
+    sys.exit(print_tasks(options))
+
+
+@tasks.command("show")
+@click.argument("task_id", metavar="ID")
+@_suite
+@click.option("--answer", is_flag=True, help="Also what no agent may see: gold code, hidden tests, references.")
+@_as_json
+def show_task(**options: Any) -> None:
+    """Show what an agent sees of a task.
+
+    \b
+    rcb-agent tasks show 'PAPER/the blank'
+    """  # noqa: D301
+    from rcb_agent.runs.inspection import print_task
+
+    print_task(options)
+
+
+@cli.group()
+def env() -> None:
+    """Build and list the runtimes (Python environments) that papers need."""
+
+
+@env.command("build")
+@click.argument("names", nargs=-1, required=True, metavar="RUNTIME...")
+def build_env(names: tuple[str, ...]) -> None:
+    """Build runtimes, for instance: rcb-agent env build mini."""
+    from rcb_agent.runs.inspection import build_runtimes
+
+    build_runtimes(names)
+
+
+@env.command("list")
+@_as_json
+def list_env(**options: Any) -> None:
+    """List the known runtimes and where they are."""
+    from rcb_agent.runs.inspection import print_runtimes
+
+    print_runtimes(options)
+
+
+def _finish(document: dict[str, Any], options: dict[str, Any]) -> NoReturn:
+    if options["as_json"]:
+        click.echo(json.dumps(document))
+    unmeasured = sum(arm["not_measured"] for arm in document["arms"])
+    sys.exit(1 if unmeasured > options["allow_unmeasured"] else 0)
+
+
+class _Terminated(BaseException):
+    """SIGTERM arrived."""
+
+
+def _on_sigterm(*_: object) -> NoReturn:
+    raise _Terminated
+
+
+_GO_ON = "what is recorded is kept; the same command with --out, or `rcb-agent resume RUN`, goes on"
+
+
+def main() -> NoReturn:
+    """Run the command line and exit with the code of what happened."""
+    signal.signal(signal.SIGTERM, _on_sigterm)
+    try:
+        code = cli.main(standalone_mode=False)
+    except SystemExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the last boundary: everything becomes a line and a code
+        _leave(*_explain(error))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _explain(error: BaseException) -> tuple[str, int]:
+    """Return the line to say and the exit code."""
+    if isinstance(error, KeyboardInterrupt | click.exceptions.Abort):
+        return f"interrupted: {_GO_ON}", 130
+    if isinstance(error, _Terminated):
+        return f"terminated: {_GO_ON}", 143
+    if isinstance(error, click.ClickException):
+        error.show()
+        return "", error.exit_code
+    if isinstance(error, RcbAgentError):
+        return f"error: {error}", error.exit_code
+    if isinstance(error, BrokenPipeError):
+        return "", 141
+    import traceback
+
+    traceback.print_exception(error)
+    return "internal error (above): please report it", 70
+
+
+def _leave(line: str, code: int) -> NoReturn:
+    """Say one line and end at once: threads that still wait for a model must not hold the process."""
+    if line:
+        sys.stderr.write(f"rcb-agent: {line}\n")
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            continue
+    os._exit(code)

@@ -1,0 +1,212 @@
+"""What a run is: arms, tasks, attempts, sandbox. Two configs with one hash are the same run and may be resumed.
+
+Concurrency and display are no part of it: they cannot change a result.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from rcb_agent import __version__
+from rcb_agent.errors import UsageError
+from rcb_agent.runs.base import Arm, Json, TrialSpec
+from rcb_agent.tasks.base import Task
+from rcb_agent.tasks.suites import SHIPPED, find_suite
+
+DEFAULT_MODEL = "scripted/demo"
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """Everything that can change a result, as it stands in ``run.json`` under ``config``."""
+
+    suite: str
+    suite_digest: str
+    tasks: tuple[str, ...]
+    arms: tuple[Arm, ...]
+    attempts: int
+    sandbox: str
+    limits: Mapping[str, Any]
+    runtimes: Mapping[str, str]
+    grader: str
+    prompts: str
+    mode: str = "split"
+    scopes: tuple[str, ...] = ("diff", "blank")
+    harness: str = __version__
+
+    def as_json(self) -> Json:
+        """Return the record form."""
+        record = asdict(self)
+        record["arms"] = [arm.as_json() for arm in self.arms]
+        return json.loads(json.dumps(record))  # type: ignore[no-any-return]
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 over the record form."""
+        return hash_config(self.as_json())
+
+    def trials(self) -> Iterable[TrialSpec]:
+        """Yield every trial: attempts outermost, so that an interrupted run has whole attempts first."""
+        for attempt in range(1, self.attempts + 1):
+            for task in self.tasks:
+                for arm in self.arms:
+                    yield TrialSpec(arm, self.suite, task, attempt, self.sandbox, self.limits)
+
+
+def hash_config(record: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a config record, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+
+
+def differing_keys(old: Any, new: Any, prefix: str = "") -> list[str]:
+    """Name the keys in which two config records differ, dotted, each with both values when they are short."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = sorted(old.keys() | new.keys())
+        return [line for key in keys for line in differing_keys(old.get(key), new.get(key), f"{prefix}{key}.")]
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return [
+            line for i, pair in enumerate(zip(old, new, strict=True)) for line in differing_keys(*pair, f"{prefix}{i}.")
+        ]
+    if old == new:
+        return []
+    name, was, now = prefix.rstrip("."), json.dumps(old), json.dumps(new)
+    return [f"{name} ({was} -> {now})" if len(was) + len(now) < 80 else name]
+
+
+@dataclass(frozen=True, slots=True)
+class ArmOptions:
+    """What the command line says about arms; the fields of ``common`` hold for all of them."""
+
+    agents: Sequence[str] = ()
+    models: Sequence[str] = ()
+    arms: Sequence[str] = ()
+    common: Mapping[str, Any] = field(default_factory=dict)
+
+
+def build_arms(options: ArmOptions) -> tuple[Arm, ...]:
+    """Cross agents and models, add the explicit arms. Raises UsageError for unknown words and equal ids."""
+    models = list(options.models) or [DEFAULT_MODEL]
+    agents = list(options.agents) or ([] if options.arms else ["react"])
+    wanted = [{"agent": agent, "model": model} for agent in agents for model in models]
+    for text in options.arms:
+        parsed = parse_arm(text)
+        wanted += [parsed] if "model" in parsed else [{**parsed, "model": model} for model in models]
+    arms = [_make_arm({**options.common, **fields}) for fields in _drop_control_models(wanted)]
+    ids = [arm.id for arm in arms]
+    if doubles := sorted({one for one in ids if ids.count(one) > 1}):
+        raise UsageError(f"two arms are called {doubles[0]!r}: give one a name with --arm '...,name=...'")
+    return tuple(arms)
+
+
+def _drop_control_models(wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Controls use no model: crossing them with several would only repeat them."""
+    from rcb_agent.runs.controls import CONTROLS
+
+    kept: list[dict[str, Any]] = []
+    for fields in wanted:
+        entry = {**fields, "model": "none"} if fields["agent"] in CONTROLS else fields
+        if entry["model"] != "none" or entry not in kept:
+            kept.append(entry)
+    return kept
+
+
+_TEXT = ("model", "name", "paper", "extract")
+_LISTS = ("tools", "without")
+_NUMBERS = {"max-steps": int, "max-seconds": float, "temperature": float, "max-output-tokens": int}
+
+
+def parse_arm(text: str) -> dict[str, Any]:
+    """Read ``react,without=run_tests,name=blind`` (lists with ``+``). Raises UsageError naming the bad part."""
+    head, *rest = [part.strip() for part in text.split(",")]
+    agent, at, model = head.partition("@")
+    if not agent or "=" in head:
+        raise UsageError(f"--arm {text!r}: begin with an agent, for instance 'react,without=run_tests,name=blind'")
+    fields: dict[str, Any] = {"agent": agent} | ({"model": model} if at else {})
+    for part in rest:
+        key, equals, value = part.partition("=")
+        key = key.replace("_", "-")
+        if not equals or not value:
+            raise UsageError(f"--arm {text!r}: {part!r} is not key=value")
+        fields[key.replace("-", "_")] = _arm_value(text, key, value)
+    return fields
+
+
+def _arm_value(text: str, key: str, value: str) -> Any:
+    if key in _TEXT:
+        return value
+    if key in _LISTS:
+        return [item for item in value.split("+") if item]
+    if key not in _NUMBERS:
+        known = ", ".join([*_TEXT, *_LISTS, *_NUMBERS])
+        raise UsageError(f"--arm {text!r}: no key {key!r}; known: {known}")
+    try:
+        return _NUMBERS[key](value)
+    except ValueError:
+        raise UsageError(f"--arm {text!r}: {key} needs a number, not {value!r}") from None
+
+
+def _make_arm(fields: dict[str, Any]) -> Arm:
+    from rcb_agent.agents.registry import load_agent, select_tools
+    from rcb_agent.runs.controls import CONTROLS
+
+    name = fields["agent"]
+    control = name in CONTROLS
+    agent = None if control else load_agent(name)
+    uses_tools = agent is not None and agent.uses_workspace
+    paper = "none" if agent is None else fields.get("paper") or agent.default_paper
+    if agent is not None and not agent.uses_workspace and paper == "file":
+        raise UsageError(f"agent {name} has no workspace to read a paper file in: use --paper prompt or --paper none")
+    model = fields["model"]
+    return Arm(
+        id=fields.get("name") or default_arm_id(name, model),
+        agent=name,
+        model=model,
+        tools=select_tools(fields.get("tools") or (), fields.get("without") or ()) if uses_tools else (),
+        paper=_check_choice("paper", paper, ("prompt", "file", "none")),
+        max_steps=_at_least("max-steps", fields.get("max_steps", 30), 1) if uses_tools else 1,
+        max_seconds=_at_least("max-seconds", fields.get("max_seconds", 900.0), 0.001),
+        temperature=fields.get("temperature", 0.0),
+        max_output_tokens=fields.get("max_output_tokens"),
+        options=_agent_options(agent, fields),
+    )
+
+
+def _agent_options(agent: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
+    if agent is None or agent.uses_workspace:
+        return {}
+    return {"extract": _check_choice("extract", fields.get("extract", "tolerant"), ("tolerant",))}
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
+    if value not in choices:
+        raise UsageError(f"--{name} {value!r}: choose {', '.join(choices)}")
+    return value
+
+
+def _at_least(name: str, value: Any, least: float) -> Any:
+    if value < least:
+        raise UsageError(f"--{name} must be at least {least:g}, not {value:g}")
+    return value
+
+
+def default_arm_id(agent: str, model: str) -> str:
+    """``<agent>@<model>`` with every character that does not belong in a file name replaced by a dash."""
+    text = agent if model == "none" else f"{agent}@{model}"
+    return "".join(c if c.isascii() and (c.isalnum() or c in "@._-") else "-" for c in text).strip(".-")
+
+
+def suite_label(name: str) -> str:
+    """Return how a suite is named in a config: a shipped name, or the absolute path of a folder."""
+    return name if name in SHIPPED else str(find_suite(name))
+
+
+def digest_tasks(tasks: Sequence[Task]) -> str:
+    """Hash the content of the tasks a run is about."""
+    return hashlib.sha256("\n".join(f"{task.id} {task.digest}" for task in tasks).encode()).hexdigest()
+
+
+def runtimes_of(tasks: Sequence[Task]) -> tuple[str, ...]:
+    """Name the runtimes that these tasks need."""
+    return tuple(sorted({task.problem.runtime for task in tasks}))

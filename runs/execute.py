@@ -1,0 +1,152 @@
+"""Carries out what a run still lacks: a bounded pool for trials, one for grades, one writer.
+
+Only the calling thread writes records, in the order in which things end. A trial counts when its record is
+on disk; one that was under way when the process died is done again, nothing else is.
+"""
+
+import os
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from rcb_agent.runs.base import Json, TrialSpec
+from rcb_agent.runs.grading import grade_trial
+from rcb_agent.runs.plan import Plan
+from rcb_agent.runs.store import RunReader, RunStore
+from rcb_agent.runs.trial import run_trial
+from rcb_agent.scoring.base import NOT_MEASURED
+
+
+class Watch(Protocol):
+    """Is told what happens; ``trial_done`` and ``graded`` get the records as written."""
+
+    def begin(self, total: int, done: int) -> None:
+        """Take the number of trials of the run and how many are measured already."""
+
+    def trial_done(self, record: Json) -> None:
+        """An agent phase ended; its grades follow."""
+
+    def graded(self, records: list[Json]) -> None:
+        """A trial is graded in both scopes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What a run still lacks: trials to carry out, and trial records that have no (measured) grade yet."""
+
+    trials: tuple[TrialSpec, ...]
+    ungraded: tuple[Json, ...]
+    done: int
+
+
+def find_workload(plan: Plan, store: RunReader) -> Workload:
+    """Compare a plan with the records: solved trials are graded, ``not_measured`` is tried again."""
+    records, grades = store.trials(), store.grades()
+    config = plan.config
+    trials: list[TrialSpec] = []
+    ungraded: list[Json] = []
+    done = 0
+    for spec in config.trials():
+        record = records.get(spec.name)
+        if record is None or record["error"] is not None:
+            trials.append(spec)
+            continue
+        found = [grades.get((spec.name, "final", scope, config.mode)) for scope in config.scopes]
+        if all(grade is not None and grade["verdict"] != NOT_MEASURED for grade in found):
+            done += 1
+        else:
+            ungraded.append(record)
+    return Workload(tuple(trials), tuple(ungraded), done)
+
+
+def default_workers() -> int:
+    """Return how many trials run at once by default: most of their time is spent waiting for a model."""
+    return min(8, 2 * (os.cpu_count() or 1))
+
+
+def execute(plan: Plan, store: RunStore, workers: int, watch: Watch) -> None:
+    """Carry out everything the run lacks. Raises ModelUnavailable, KeyboardInterrupt; what is written stays."""
+    work = find_workload(plan, store)
+    watch.begin(len(work.trials) + len(work.ungraded) + work.done, work.done)
+    crew = _Crew(plan, store, workers, watch)
+    try:
+        crew.carry_out(work)
+    except BaseException:
+        crew.abandon()
+        raise
+    crew.dismiss()
+
+
+class _Crew:
+    """The two pools and what is under way in them."""
+
+    def __init__(self, plan: Plan, store: RunStore, workers: int, watch: Watch) -> None:
+        self.plan, self.store, self.watch = plan, store, watch
+        self.workers, self.graders = workers, max(1, os.cpu_count() or 1)
+        self.trial_pool = ThreadPoolExecutor(self.workers, "trial")
+        self.grade_pool = ThreadPoolExecutor(self.graders, "grade")
+        self.trials_running: dict[Future[Json], TrialSpec] = {}
+        self.grades_running: dict[Future[list[Json]], Json] = {}
+
+    def carry_out(self, work: Workload) -> None:
+        """Run until nothing is left; grades that hit the time limit beside others are repeated alone."""
+        trials, to_grade = deque(work.trials), deque(work.ungraded)
+        slow: deque[Json] = deque()
+        while trials or to_grade or slow or self.trials_running or self.grades_running:
+            self._fill(trials, to_grade)
+            if not self.trials_running and not self.grades_running:
+                self._grade_alone(slow.popleft())
+                continue
+            wait({**self.trials_running, **self.grades_running}, return_when=FIRST_COMPLETED)
+            for trial_future in [one for one in self.trials_running if one.done()]:
+                to_grade.append(self._finish_trial(trial_future))
+            for grade_future in [one for one in self.grades_running if one.done()]:
+                self._finish_grade(grade_future, slow)
+
+    def abandon(self) -> None:
+        """Start nothing more and wait for nothing; sandboxes end with this process."""
+        self.trial_pool.shutdown(wait=False, cancel_futures=True)
+        self.grade_pool.shutdown(wait=False, cancel_futures=True)
+
+    def dismiss(self) -> None:
+        """Let idle threads go."""
+        self.trial_pool.shutdown()
+        self.grade_pool.shutdown()
+
+    def _fill(self, trials: deque[TrialSpec], to_grade: deque[Json]) -> None:
+        while trials and len(self.trials_running) < self.workers:
+            spec = trials.popleft()
+            emit = partial(self.store.emit, spec.name)
+            self.trials_running[self.trial_pool.submit(run_trial, spec, emit)] = spec
+        while to_grade and len(self.grades_running) < self.graders:
+            record = to_grade.popleft()
+            self.grades_running[self.grade_pool.submit(self._grade, record)] = record
+
+    def _grade(self, record: Json) -> list[Json]:
+        return grade_trial(record, self.plan.tasks[record["task"]], self.plan.grader, self.store.blob)
+
+    def _finish_trial(self, future: Future[Json]) -> Json:
+        self.trials_running.pop(future)
+        record = future.result()
+        self.store.add_trial(record)
+        self.watch.trial_done(record)
+        return record
+
+    def _finish_grade(self, future: Future[list[Json]], slow: deque[Json]) -> None:
+        trial = self.grades_running.pop(future)
+        records = future.result()
+        busy = self.trials_running or self.grades_running
+        if busy and any(record["reason"] == "time_limit" for record in records):
+            slow.append(trial)
+        else:
+            self._write(records)
+
+    def _grade_alone(self, trial: Json) -> None:
+        self._write(self.grade_pool.submit(self._grade, trial).result())
+
+    def _write(self, records: list[Json]) -> None:
+        for record in records:
+            self.store.add_grade(record)
+        self.watch.graded(records)

@@ -1,0 +1,198 @@
+"""Carries out the commands that only look: ``show``, ``diff``, ``tasks``, ``env``."""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from rcb_agent.errors import UsageError
+from rcb_agent.runs.base import Json
+from rcb_agent.runs.screen import run_table, show_events, task_table, visible, write_bytes_safely
+from rcb_agent.runs.store import RunReader, find_run
+from rcb_agent.runs.summary import summarise_run
+from rcb_agent.tasks.base import SourceFile, Task
+from rcb_agent.tasks.suites import find_task, load_suite, select_tasks
+
+Options = Mapping[str, Any]
+
+
+def show_run(options: Options) -> None:
+    """Print a run's table and its verdicts task by task."""
+    reader = _open(options)
+    document = summarise_run(reader)
+    if options["as_json"]:
+        _print_json(document)
+        return
+    console = _console()
+    console.print(run_table(document))
+    console.print(task_table(reader))
+    _warn_torn(reader)
+
+
+def show_trial(options: Options) -> None:
+    """Print one trial as a story."""
+    reader = _open(options)
+    name = find_trial(reader, options["trial"])
+    trial, events = reader.trials()[name], reader.events(name)
+    grades = [record for key, record in reader.grades().items() if key[0] == name]
+    if options["as_json"]:
+        _print_json({"trial": trial, "grades": grades, "events": events})
+    else:
+        show_events(_console(), trial, grades, events)
+
+
+def show_diff(options: Options) -> None:
+    """Print the final diff of a trial."""
+    reader = _open(options)
+    trial = reader.trials()[find_trial(reader, options["trial"])]
+    if trial["submission"] is None:
+        raise UsageError(f"{trial['trial']}: has no submission: {trial['error']['message']}")
+    write_bytes_safely(reader.blob(trial["submission"]["diff"]))
+
+
+def find_trial(reader: RunReader, text: str) -> str:
+    """Resolve TRIAL: a name, a task id with one trial, or a unique part of a name. Raises UsageError."""
+    trials = reader.trials()
+    if text in trials:
+        return text
+    fitting = [name for name, record in trials.items() if text == record["task"]]
+    fitting = fitting or [name for name in trials if text in name]
+    if len(fitting) == 1:
+        return fitting[0]
+    if not fitting:
+        raise UsageError(f"no trial {text!r} in {reader.path}: see `rcb-agent show {reader.id}`")
+    raise UsageError(
+        f"{text!r} fits {len(fitting)} trials: {', '.join(sorted(fitting)[:4])}{', ...' if len(fitting) > 4 else ''}"
+    )
+
+
+def print_tasks(options: Options) -> int:
+    """List tasks; returns the exit code (3 when a paper of the suite is faulty)."""
+    suite = load_suite(options["suite"])
+    tasks = select_tasks(suite, options["patterns"]) if suite.tasks else ()
+    rows = [_task_row(task) for task in tasks]
+    if options["as_json"]:
+        _print_json({"suite": suite.name, "tasks": rows, "faults": [asdict(fault) for fault in suite.faults]})
+    else:
+        _print_task_table(rows)
+    for fault in suite.faults:
+        sys.stderr.write(f"rcb-agent: warning: paper left out: {visible(str(fault))}\n")
+    return 3 if suite.faults else 0
+
+
+def _task_row(task: Task) -> Json:
+    return {
+        "id": task.id,
+        "paper": task.info.id,
+        "loc": task.problem.loc,
+        "depth": task.depth,
+        "parent": task.parent,
+        "file": task.problem.path,
+        "runtime": task.problem.runtime,
+        "venue": task.info.venue,
+        "area": task.info.area,
+    }
+
+
+def _print_task_table(rows: list[Json]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        caption=f"{len(rows)} tasks, {len({r['paper'] for r in rows})} papers, {sum(r['loc'] for r in rows)} lines"
+    )
+    for name in ("task", "file", "lines", "depth"):
+        table.add_column(name, overflow="fold", justify="right" if name in ("lines", "depth") else "left")
+    for row in rows:
+        table.add_row(Text(visible(row["id"])), Text(visible(row["file"])), str(row["loc"]), str(row["depth"]))
+    _console().print(table)
+
+
+def print_task(options: Options) -> None:
+    """Show what an agent sees of a task; with ``--answer`` also the rest."""
+    task = find_task(load_suite(options["suite"]), options["task_id"])
+    if options["as_json"]:
+        document: Json = {
+            "id": task.id,
+            "problem": asdict(task.problem),
+            "withheld": [asdict(w) for w in task.withheld],
+        }
+        _print_json(document | ({"answer": asdict(task.answer)} if options["answer"] else {}))
+        return
+    problem = task.problem
+    lines = [
+        f"task     {task.id}",
+        f"paper    {task.info.title}",
+        f"size     {problem.loc} lines, depth {task.depth}",
+        "",
+        "An agent's workspace holds:",
+    ]
+    shown = [*problem.files, *problem.files_support, *([problem.paper] if problem.paper else [])]
+    lines += [f"  {file.path} ({len(file.encode())} bytes){_remark(task, file)}" for file in shown]
+    lines += ["", *_listing(problem.target)]
+    if options["answer"]:
+        lines += ["", "What no agent sees:", f"  gold code of {problem.name!r}:", *task.answer.gold.splitlines()]
+        lines += [line for file in task.answer.hidden for line in ["", *_listing(file)]]
+    lines += ["", *(f"withheld: {item.path}: {item.reason}" for item in task.withheld)]
+    sys.stdout.write(visible("\n".join(lines)) + "\n")
+
+
+def _remark(task: Task, file: SourceFile) -> str:
+    if file.path == task.problem.path:
+        return "  <- the blank is here"
+    return "  context" if file.path in task.problem.context_paths else ""
+
+
+def _listing(file: SourceFile) -> list[str]:
+    return [f"--- {file.path}", *file.text.splitlines()]
+
+
+def build_runtimes(names: tuple[str, ...]) -> None:
+    """Build runtimes, saying what is done."""
+    from rcb_agent.environments.runtimes import build_runtime
+
+    for name in names:
+        runtime = build_runtime(name, lambda line: print(line, file=sys.stderr))  # noqa: T201 - progress for a person
+        sys.stdout.write(f"{runtime.name}: {runtime.python}\n")
+
+
+def print_runtimes(options: Options) -> None:
+    """List the runtimes we know and whether they are built."""
+    from rcb_agent.environments.runtimes import RUNTIMES, load_runtime
+    from rcb_agent.errors import EnvironmentFault
+
+    rows = []
+    for name in sorted(RUNTIMES):
+        try:
+            runtime = load_runtime(name)
+            rows.append(
+                {"name": name, "built": True, "python": str(runtime.python), "packages": list(runtime.packages)}
+            )
+        except EnvironmentFault as fault:
+            rows.append({"name": name, "built": False, "python": None, "packages": [], "message": str(fault)})
+    if options["as_json"]:
+        _print_json({"runtimes": rows})
+        return
+    for row in rows:
+        sys.stdout.write(f"{row['name']}: {row['python'] if row['built'] else row['message']}\n")
+
+
+def _open(options: Options) -> RunReader:
+    return RunReader(find_run(options["run_id"], options["results"]))
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=140)
+
+
+def _warn_torn(reader: RunReader) -> None:
+    for name in sorted(set(reader.torn)):
+        sys.stderr.write(f"rcb-agent: warning: {name}: its last line is torn and not counted\n")
+
+
+def _print_json(document: Json) -> None:
+    sys.stdout.write(json.dumps(document, ensure_ascii=True) + "\n")

@@ -1,0 +1,205 @@
+"""What people see: tables, trajectories, progress.
+
+Everything that came out of a model or a sandbox is shown with its control characters made visible: a record
+must not be able to drive the reader's terminal.
+"""
+
+import sys
+import unicodedata
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from rcb_agent.runs.base import Json
+from rcb_agent.runs.store import RunReader
+from rcb_agent.runs.summary import verdicts
+
+_BIDI = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C}
+_MARKS = {"passed": ("pass", "green"), "failed": ("fail", "red"), "not_measured": ("n/m", "yellow")}
+
+
+def visible(text: str) -> str:
+    """Return text with control, bidirectional and surrogate characters spelled out (tab and newline stay)."""
+    return "".join(c if _is_plain(c) else f"\\u{ord(c):04x}" if ord(c) > 0xFF else f"\\x{ord(c):02x}" for c in text)
+
+
+def _is_plain(character: str) -> bool:
+    if character in "\n\t":
+        return True
+    return unicodedata.category(character) not in ("Cc", "Cs", "Co") and ord(character) not in _BIDI
+
+
+def run_table(document: Json) -> Table:
+    """Return the result table: one line per arm, headline scope ``diff``."""
+    table = Table(
+        title=f"{visible(document['suite'])} · {visible(document['run'])}", title_justify="left", caption_justify="left"
+    )
+    table.add_column("arm", overflow="fold")
+    for name in ("passed", "pass rate", "scaled", "scaled, outermost", "scaled, blank scope", "steps", "cost"):
+        table.add_column(name, justify="right")
+    for arm in document["arms"]:
+        blank = arm["scopes"]["blank"]
+        table.add_row(
+            Text(visible(arm["arm"])),
+            _counts_cell(arm),
+            _rate(arm, "pass_rate"),
+            _rate(arm, "scaled_pass_rate"),
+            _rate(arm["scopes"]["diff"]["outermost"], "scaled_pass_rate"),
+            _rate(blank, "scaled_pass_rate"),
+            str(arm["steps"]),
+            "unknown" if arm["cost"] is None else f"${arm['cost']:.2f}",
+        )
+    return table
+
+
+def _counts_cell(arm: Json) -> str:
+    unmeasured = f" ({arm['not_measured']} not measured)" if arm["not_measured"] else ""
+    return f"{arm['passed']}/{arm['trials']}{unmeasured}"
+
+
+def _rate(values: Json, key: str) -> str:
+    low, high = values[key], values[f"{key}_upper"]
+    if low is None:
+        return "-"
+    return f"{low:.1f}" if high == low else f"{low:.1f} .. {high:.1f}"
+
+
+def task_table(reader: RunReader) -> Table:
+    """Return tasks against arms: verdicts of all attempts, with the reason where it is not a plain test failure."""
+    arms = [arm["id"] for arm in reader.config["arms"]]
+    found = verdicts(reader)
+    table = Table()
+    table.add_column("task", overflow="fold")
+    table.add_column("lines", justify="right")
+    for arm in arms:
+        table.add_column(visible(arm), overflow="fold")
+    for task in reader.config["tasks"]:
+        cells = [
+            Text(" ").join(_mark(found[arm, task, n + 1]) for n in range(reader.config["attempts"])) for arm in arms
+        ]
+        table.add_row(Text(visible(task)), str(reader.run["task_facts"][task]["loc"]), *cells)
+    return table
+
+
+def _mark(grade: Json) -> Text:
+    word, style = _MARKS[grade["verdict"]]
+    reason = grade["reason"]
+    return Text(word if reason in ("", "tests_failed") else f"{word}:{visible(reason)}", style=style)
+
+
+def show_events(console: Console, trial: Json, grades: list[Json], events: list[Json]) -> None:
+    """Print one trial as a story: what was asked, each step, how it ended, how it was graded."""
+    console.print(Text(visible(f"{trial['task']} · {trial['arm']} · attempt {trial['attempt']}"), style="bold"))
+    for event in events:
+        printer = _PRINTERS.get(event["kind"])
+        if printer:
+            printer(console, event)
+    error = f" ({trial['error']['reason']}: {trial['error']['message']})" if trial["error"] else ""
+    _line(console, "stop", f"{trial['stop']} after {trial['steps']} steps, {trial['seconds']:.1f} s{error}")
+    for grade in grades:
+        detail = ": ".join(part for part in (grade["reason"], grade["message"]) if part)
+        _line(console, f"grade, {grade['scope']}", f"{grade['verdict']}{f' ({detail})' if detail else ''}")
+        for test in grade["tests"]:
+            _line(console, f"  {test['outcome']}", f"{test['id']} {test['message']}".rstrip())
+
+
+def _line(console: Console, head: str, text: str) -> None:
+    console.print(Text.assemble((f"{head}: ", "cyan"), visible(text)), soft_wrap=True)
+
+
+def _block(console: Console, text: str, style: str = "") -> None:
+    console.print(Text(visible(text), style=style), soft_wrap=True)
+
+
+def _print_prompt(console: Console, event: Json) -> None:
+    for message in event.get("messages", []):
+        _line(console, message["role"], "")
+        _block(console, _clip(str(message.get("content") or "")), "dim")
+
+
+def _print_reply(console: Console, event: Json) -> None:
+    _line(console, f"step {event.get('step', '')}", _clip(event.get("text") or ""))
+    for call in event.get("tool_calls", []):
+        _line(console, "  calls", f"{call['name']} {_clip(call['arguments'], 2000)}")
+
+
+def _print_tool(console: Console, event: Json) -> None:
+    _line(console, f"  {event['name']}", "refused" if event.get("error") else "")
+    _block(console, _clip(event["output"], 4000), "dim")
+
+
+def _print_note(console: Console, event: Json) -> None:
+    _line(console, "note", _clip(str(event.get("text", ""))))
+
+
+_PRINTERS = {"prompt": _print_prompt, "reply": _print_reply, "tool": _print_tool, "note": _print_note}
+
+
+def _clip(text: str, limit: int = 6000) -> str:
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit // 2]}\n[... {len(text) - limit} characters, see --json ...]\n{text[-limit // 2 :]}"
+
+
+class ScreenWatch:
+    """Shows a run as it goes on standard error: a bar on a terminal, a line per trial elsewhere."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self.progress = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
+        self.counts = dict.fromkeys(_MARKS, 0)
+        self.total = self.finished = 0
+        self.bar: Any = None
+
+    def __enter__(self) -> Self:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.stop()
+
+    def begin(self, total: int, done: int) -> None:
+        """Take the number of trials of the run, and how many of them are measured already."""
+        self.total, self.finished = total, done
+        self.bar = self.progress.add_task("trials", total=total, completed=done)
+        if done:
+            self.say(f"{done} of {total} trials are measured already")
+
+    def trial_done(self, record: Json) -> None:
+        """Say that an agent phase ended and is being graded."""
+        self.progress.update(self.bar, description=self._description())
+        if record["error"]:
+            self.say(f"{record['trial']}: {record['error']['reason']}: {record['error']['message']}")
+
+    def graded(self, records: list[Json]) -> None:
+        """Count a verdict."""
+        headline = records[0]
+        self.counts[headline["verdict"]] += 1
+        self.finished += 1
+        self.progress.update(self.bar, completed=self.finished, description=self._description())
+        if not self.console.is_terminal:
+            reason = f" ({headline['reason']})" if headline["reason"] else ""
+            self.say(
+                f"[{self.finished}/{self.total}] {headline['arm']} {headline['task']}: {headline['verdict']}{reason}"
+            )
+
+    def _description(self) -> str:
+        return " ".join(f"{_MARKS[name][0]} {count}" for name, count in self.counts.items())
+
+    def say(self, text: str) -> None:
+        """Print one line above the bar."""
+        self.console.print(Text(visible(text)), soft_wrap=True)
+
+
+def write_bytes_safely(data: bytes) -> None:
+    """Write bytes to standard output as they are, or made visible when a person's terminal reads them."""
+    if sys.stdout.isatty():
+        sys.stdout.write(visible(data.decode("utf-8", "surrogateescape")))
+        sys.stdout.flush()
+    else:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()

@@ -1,0 +1,241 @@
+"""Carries out the agent phase of one trial: values in, values out, everything worth keeping goes to ``emit``.
+
+Nothing hidden exists while this runs: the answer is read from the suite only for controls, and graded
+elsewhere after the sandbox is gone. A harness fault becomes an ``error`` in the record, never a score.
+"""
+
+import base64
+import hashlib
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from rcb_agent.agents.base import Agent, Budget, Sampling, Session, Solution
+from rcb_agent.environments.base import Limits, Snapshot, Submission, Workspace
+from rcb_agent.errors import EnvironmentFault, ModelError, ModelUnavailable
+from rcb_agent.runs.base import SCHEMA_VERSION, Arm, Emit, Json, TrialSpec
+from rcb_agent.runs.controls import CONTROLS, submission_from
+from rcb_agent.tasks.base import Problem, Task
+from rcb_agent.tasks.suites import LoadedSuite, find_task, load_suite
+
+TrialResult = Json
+"""A record that fits runs/schema/trial.json."""
+
+
+def run_trial(spec: TrialSpec, emit: Emit) -> TrialResult:
+    """Carry out one trial and return its record.
+
+    Raises ModelUnavailable when no call to the model can succeed (the run has to stop); every other fault of
+    provider, machine or harness is in the record's ``error``.
+    """
+    journal = _Journal(emit)
+    journal("start", trial=spec.name, arm=spec.arm.id, task=spec.task, attempt=spec.attempt)
+    try:
+        outcome = _carry_out(spec, journal)
+    except ModelUnavailable:
+        raise
+    except EnvironmentFault as fault:
+        outcome = journal.failed("environment", fault)
+    except ModelError as fault:
+        outcome = journal.failed("model", fault)
+    except Exception as fault:  # noqa: BLE001 - the declared boundary: a fault of ours must not end the run
+        outcome = journal.failed("harness", fault)
+    journal("stop", stop=outcome["stop"], error=outcome["error"])
+    return {**_identity(spec), **outcome, "seconds": round(journal.seconds(), 3), "started": journal.started}
+
+
+class _Journal:
+    """Turns what happens in a trial into events, blobs and the parts of its record."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit, self._begin = emit, time.monotonic()
+        self.started = datetime.now(UTC).isoformat(timespec="seconds")
+        self.snapshots: list[Json] = []
+        self.sandbox: Json = {"kind": "none", "enforcement": {}}
+
+    def __call__(self, kind: str, /, **fields: Any) -> None:
+        """Record one event; a snapshot is kept for the trial's record as well."""
+        if kind == "snapshot":
+            fields = {"step": fields.get("step", len(self.snapshots) + 1), **_snapshot_json(fields["snapshot"])}
+            self.snapshots.append(fields)
+        self._emit("event", {"kind": kind, "time": round(self.seconds(), 4), **fields})
+
+    def call(self, record: Json) -> None:
+        """Keep one model call."""
+        self._emit("call", record)
+
+    def keep(self, sha256: str, data: bytes) -> None:
+        """Keep the bytes of a file."""
+        self._emit("blob", {"sha256": sha256, "data": base64.b64encode(data).decode()})
+
+    def seconds(self) -> float:
+        """Wall seconds since the trial began."""
+        return time.monotonic() - self._begin
+
+    def failed(self, reason: str, fault: Exception) -> Json:
+        """Return the outcome of a trial that neither agent nor candidate ended."""
+        message = f"{type(fault).__name__}: {fault}" if reason == "harness" else str(fault)
+        if reason == "harness":
+            import traceback
+
+            self("note", text="".join(traceback.format_exception(fault)))
+        error = {"reason": reason, "message": message}
+        return {**self.outcome(Solution("error", 0), None), "error": error}
+
+    def outcome(self, solution: Solution, submission: Submission | None) -> Json:
+        """Return the part of the record that says how the agent phase ended."""
+        return {
+            "stop": solution.stop,
+            "steps": solution.steps,
+            "usage": solution.usage.as_json(),
+            "cost": solution.cost,
+            "submission": None if submission is None else self._keep_submission(submission),
+            "snapshots": self.snapshots,
+            "sandbox": self.sandbox,
+            "error": None,
+            "flags": [],
+            "note": solution.note,
+        }
+
+    def _keep_submission(self, submission: Submission) -> Json:
+        files = []
+        for item in submission.files:
+            sha256 = None
+            if item.data is not None:
+                sha256 = hashlib.sha256(item.data).hexdigest()
+                self.keep(sha256, item.data)
+            files.append({"path": item.path, "kind": item.kind, "sha256": sha256})
+        diff = submission.diff.encode("utf-8", "surrogateescape")
+        digest = hashlib.sha256(diff).hexdigest()
+        self.keep(digest, diff)
+        return {"files": files, "diff": digest}
+
+
+def _identity(spec: TrialSpec) -> Json:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "trial": spec.name,
+        "arm": spec.arm.id,
+        "task": spec.task,
+        "attempt": spec.attempt,
+    }
+
+
+def _carry_out(spec: TrialSpec, journal: _Journal) -> Json:
+    task = find_task(cached_suite(spec.suite), spec.task)
+    if control := CONTROLS.get(spec.arm.agent):
+        return journal.outcome(Solution("control", 0, cost=0.0), control(task))
+    from rcb_agent.agents.registry import load_agent
+
+    agent = load_agent(spec.arm.agent)
+    opened: AbstractContextManager[Workspace | None] = nullcontext()
+    if agent.uses_workspace:
+        opened = _open_workspace(spec, task, journal)
+    with opened as workspace:
+        return _solve(spec, task, journal, (agent, workspace))
+
+
+def _solve(spec: TrialSpec, task: Task, journal: _Journal, parts: tuple[Agent, Workspace | None]) -> Json:
+    agent, workspace = parts
+    if workspace is not None:
+        sandbox = workspace.sandbox
+        journal.sandbox = {"kind": sandbox.kind, "enforcement": dict(sandbox.enforcement)}
+    problem = _shown(task.problem, spec.arm.paper)
+    solution = agent.solve(problem, _session(spec, journal, workspace))
+    if solution.files is not None:
+        return journal.outcome(solution, submission_from(solution.files, task))
+    if workspace is None:
+        raise TypeError(f"agent {spec.arm.agent} used no workspace and returned no files")
+    return _collect(task, journal, workspace, solution)
+
+
+def _collect(task: Task, journal: _Journal, workspace: Workspace, solution: Solution) -> Json:
+    """Take the submission; after a lost sandbox its last snapshot is what there is (no retry)."""
+    if solution.stop == "sandbox_lost":
+        return _last_snapshot(task, journal, solution)
+    try:
+        return journal.outcome(solution, workspace.submission())
+    except EnvironmentFault as fault:
+        lost = Solution("sandbox_lost", solution.steps, solution.usage, solution.cost, note=str(fault))
+        return _last_snapshot(task, journal, lost)
+
+
+def _last_snapshot(task: Task, journal: _Journal, solution: Solution) -> Json:
+    outcome = journal.outcome(solution, submission_from({}, task))
+    if journal.snapshots:
+        last = journal.snapshots[-1]
+        for item in outcome["submission"]["files"]:
+            path = item["path"]
+            if path in last["files"]:
+                item["sha256"] = last["files"][path]
+            elif path in last["deleted"] or path in last["listed"]:
+                item.update(kind="missing", sha256=None)
+    return outcome
+
+
+def _shown(problem: Problem, paper: str) -> Problem:
+    """With ``paper=none`` no paper exists anywhere."""
+    from dataclasses import replace
+
+    return replace(problem, paper=None) if paper == "none" else problem
+
+
+def _open_workspace(spec: TrialSpec, task: Task, journal: _Journal) -> AbstractContextManager[Workspace]:
+    from rcb_agent.environments.runtimes import load_runtime
+    from rcb_agent.environments.workspace import WorkspaceSpec, open_workspace
+
+    return open_workspace(
+        task.problem,
+        WorkspaceSpec(
+            sandbox_kind=spec.sandbox,
+            runtime=load_runtime(task.problem.runtime),
+            limits=Limits(**spec.limits),
+            paper=spec.arm.paper,
+            keep=journal.keep,
+        ),
+    )
+
+
+def _session(spec: TrialSpec, journal: _Journal, workspace: Workspace | None) -> Session:
+    from rcb_agent.agents.recording import CallScope, RecordingModel
+    from rcb_agent.agents.registry import open_model
+
+    arm = spec.arm
+    scope = CallScope(arm.id, spec.task, spec.attempt)
+    return Session(
+        workspace=workspace,
+        model=RecordingModel(open_model(arm.model), scope, journal.call),
+        budget=Budget(arm.max_steps, arm.max_seconds),
+        journal=journal,
+        sampling=sampling_of(arm),
+        tools=arm.tools,
+        paper=arm.paper,
+        options=arm.options,
+    )
+
+
+def sampling_of(arm: Arm) -> Sampling:
+    """Return an arm's sampling parameters."""
+    return Sampling(arm.temperature, arm.max_output_tokens)
+
+
+def _snapshot_json(snapshot: Snapshot | Mapping[str, Any]) -> Json:
+    if isinstance(snapshot, Snapshot):
+        names = {"listed": snapshot.listed, "deleted": snapshot.deleted}
+        files = {printable(path): sha for path, sha in snapshot.files.items()}
+        return {"files": files, **{key: [printable(name) for name in value] for key, value in names.items()}}
+    return dict(snapshot)
+
+
+def printable(name: str) -> str:
+    r"""Return a file name as strict JSON can hold it: bytes that are not UTF-8 become ``\xNN``."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+@lru_cache(maxsize=4)
+def cached_suite(name: str) -> LoadedSuite:
+    """Load a suite once per process."""
+    return load_suite(name)

@@ -1,0 +1,98 @@
+"""The agent ``direct``: the benchmark's own way of asking. One user message, no tools, one fence of code.
+
+The prompt holds the paper (where the arm gives it one), the context files and the file with the blank; the code of
+the answer's fence goes between the two markers. An answer without usable code is ``no_answer``: the blank stays empty.
+"""
+
+from rcb_agent.agents.arguments import clean
+from rcb_agent.agents.base import Message, Reply, Session, Solution
+from rcb_agent.agents.conversation import bound_text
+from rcb_agent.agents.extraction import extract_strict, extract_tolerant
+from rcb_agent.agents.prompting import describe_problem, quote_file, render
+from rcb_agent.errors import UsageError
+from rcb_agent.tasks.base import Problem
+from rcb_agent.tasks.masking import blank_lines, fill_blank
+
+EXTRACTIONS = ("tolerant", "strict")
+
+_WITH_PAPER = "The paper that the code belongs to is given; use it."
+_WITHOUT_PAPER = "There is no paper; go by the code."
+
+
+class DirectAgent:
+    """One prompt, one answer; option ``extract``: one of EXTRACTIONS."""
+
+    name = "direct"
+    uses_workspace = False
+    default_paper = "prompt"
+
+    def solve(self, problem: Problem, session: Session) -> Solution:
+        """Ask once and put the answer's code into the blank."""
+        rule = _choose_rule(session)
+        messages = [build_prompt(problem, session.paper)]
+        session.journal("prompt", messages=list(messages), tools=[])
+        reply = session.model.complete(messages, (), session.sampling)
+        _journal_reply(session, reply)
+        code = extract_code(reply, problem, rule)
+        stop = "no_answer" if code is None else "answered"
+        note = f"finish: {reply.finish}" if code is None and reply.finish else ""
+        session.journal("stop", step=1, stop=stop, note=note)
+        return Solution(stop, 1, reply.usage, reply.cost, answer_files(problem, code or ""), note)
+
+
+def _choose_rule(session: Session) -> str:
+    rule = str(session.options.get("extract", EXTRACTIONS[0]))
+    if rule not in EXTRACTIONS:
+        raise UsageError(f"extract is {rule!r}; known: {', '.join(EXTRACTIONS)}")
+    return rule
+
+
+def _journal_reply(session: Session, reply: Reply) -> None:
+    session.journal(
+        "reply",
+        step=1,
+        text=bound_text(reply.text),
+        tool_calls=[],
+        finish=reply.finish,
+        usage=reply.usage.as_json(),
+        cost=reply.cost,
+    )
+
+
+def build_prompt(problem: Problem, paper: str) -> Message:
+    """Return the one user message. ``paper`` is prompt or none: there is no workspace to put a file in."""
+    if paper not in {"prompt", "none"}:
+        raise UsageError(f"the agent direct takes paper=prompt or paper=none, not {paper!r}: it has no files")
+    source = problem.paper if paper == "prompt" else None
+    context = [file for file in problem.files_support if file.path in problem.context_paths]
+    shown = "".join(f"\n{quote_file(file)}" for file in context)
+    text = render(
+        "direct",
+        **describe_problem(problem),
+        role=_WITHOUT_PAPER if source is None else _WITH_PAPER,
+        paper_text="" if source is None else f"\n{quote_file(source, 'paper')}",
+        context_text=f"\nFiles that it works with:\n{shown}" if shown else "",
+        target=problem.prompt_target if problem.prompt_target.endswith("\n") else f"{problem.prompt_target}\n",
+    )
+    return {"role": "user", "content": text}
+
+
+def extract_code(reply: Reply, problem: Problem, rule: str) -> str | None:
+    """Return the code of a reply by one of EXTRACTIONS; None for no usable code."""
+    text = clean(reply.text)
+    if rule == "strict":
+        return extract_strict(text)
+    return extract_tolerant(text, blank_indentation(problem), cut=reply.finish == "length")
+
+
+def blank_indentation(problem: Problem) -> str:
+    """Return the indentation of the blank: that of the TODO between its markers."""
+    todo = blank_lines(problem, problem.target.text) or ""
+    return todo[: len(todo) - len(todo.lstrip(" \t"))]
+
+
+def answer_files(problem: Problem, code: str) -> dict[str, bytes]:
+    """Return all annotated files with ``code`` in the blank."""
+    files = {file.path: file.encode() for file in problem.files}
+    files[problem.path] = fill_blank(problem, code).encode("utf-8", "surrogateescape")
+    return files

@@ -1,0 +1,65 @@
+"""Finds agents and models by name, importing each only when it is asked for.
+
+An agent is a short name, a plug-in's name (entry-point group ``rcb_agent.agents``) or ``module:Class``. A model is
+``scripted/<script>`` or ``<provider>/<model>`` as LiteLLM spells it.
+"""
+
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, cast
+
+from rcb_agent.agents.base import Agent, Model
+from rcb_agent.agents.prompting import prompts_digest
+from rcb_agent.agents.tools import DEFAULT_TOOLS, TOOL_NAMES, select_tools
+from rcb_agent.errors import UsageError
+
+AGENTS = {
+    "direct": "rcb_agent.agents.direct:DirectAgent",
+    "react": "rcb_agent.agents.react:ReactAgent",
+}
+GROUP = "rcb_agent.agents"
+
+__all__ = ["AGENTS", "DEFAULT_TOOLS", "TOOL_NAMES", "load_agent", "open_model", "prompts_digest", "select_tools"]
+
+
+def load_agent(name: str) -> Agent:
+    """Return an agent by short name, plug-in name or ``module:Class``."""
+    path = AGENTS.get(name) or (name if ":" in name else _find_plugin(name))
+    agent = _import_class(path, name)()
+    missing = [part for part in ("name", "uses_workspace", "default_paper", "solve") if not hasattr(agent, part)]
+    if missing:
+        raise UsageError(f"{path} is no agent: it has no {', '.join(missing)}")
+    return cast("Agent", agent)
+
+
+def _find_plugin(name: str) -> str:
+    plugins = {entry.name: entry.value for entry in entry_points(group=GROUP)}
+    if name not in plugins:
+        known = ", ".join(sorted({*AGENTS, *plugins}))
+        raise UsageError(f"unknown agent {name!r}; known: {known}, or module:Class")
+    return plugins[name]
+
+
+def _import_class(path: str, name: str) -> Any:
+    module, _, attribute = path.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(f"agent {name!r} cannot be loaded from {path}: {error}") from error
+    if not callable(found):
+        raise UsageError(f"agent {name!r}: {path} is no class")
+    return found
+
+
+def open_model(name: str) -> Model:
+    """Return a model by name; nothing is contacted before its first call."""
+    provider, slash, model = name.partition("/")
+    if not (provider and slash and model):
+        raise UsageError(f"model {name!r} names no provider; write for example openai/gpt-4o-mini or scripted/demo")
+    if provider == "scripted":
+        from rcb_agent.agents.scripted import open_script
+
+        return open_script(model)
+    from rcb_agent.agents.litellm_model import LiteLLMModel
+
+    return LiteLLMModel(name)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from rcb_agent.tasks.base import SourceFile, Withheld
+from rcb_agent.tasks.syntax import parse_quietly
 
 TEST_NAME = "paper2code_test.py"
 PAPER_NAMES = ("paper2code_paper.md", "paper2code_paper.tex")
@@ -134,7 +135,7 @@ def _imports_closure(start: Iterable[SourceFile], sources: Mapping[str, SourceFi
 
 def _local_imports(file: SourceFile, sources: Mapping[str, SourceFile]) -> set[str]:
     try:
-        tree = ast.parse(file.text)
+        tree = parse_quietly(file.text)
     except SyntaxError:
         return set()
     here = PurePosixPath(file.path).parent

@@ -3,10 +3,9 @@
 One blank is open at a time; every other blank stays filled, as the benchmark's authors do it.
 """
 
-import ast
-
 from rcb_agent.tasks.base import Problem
 from rcb_agent.tasks.markers import END, START, Blank, is_marker, split_lines, strip_markers
+from rcb_agent.tasks.syntax import parse_quietly
 
 
 def agent_view(text: str, blank: Blank) -> str:
@@ -47,7 +46,7 @@ def fill_blank(problem: Problem, code: str) -> str:
 def null_code(problem: Problem) -> str:
     """Return the empty answer: nothing, or ``pass`` where the file does not parse without a statement."""
     try:
-        ast.parse(fill_blank(problem, ""))
+        parse_quietly(fill_blank(problem, ""))
     except SyntaxError:
         start, _ = _marker_lines(split_lines(problem.target.text), problem.name)
         match = START.match(split_lines(problem.target.text)[start])

@@ -128,7 +128,7 @@ def _print_reply(console: Console, event: Json) -> None:
 
 def _print_tool(console: Console, event: Json) -> None:
     _line(console, f"  {event['name']}", "refused" if event.get("error") else "")
-    _block(console, _clip(event["output"], 4000), "dim")
+    _block(console, _clip(event["text"], 4000), "dim")
 
 
 def _print_note(console: Console, event: Json) -> None:

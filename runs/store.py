@@ -13,6 +13,8 @@ import shutil
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
@@ -73,8 +75,10 @@ class RunReader:
         good, torn = split_torn(path.read_bytes())
         if torn:
             self.torn.append(name)
+        required = _required_keys(path.stem) if versioned else ("kind",)
         for number, line in enumerate(good.split(b"\n")[:-1], 1):
-            yield _parse_line(path, number, line, versioned=versioned)
+            if line.strip():
+                yield _parse_line(path, number, line, required=required)
 
 
 class RunStore(RunReader):
@@ -331,18 +335,29 @@ def _read_run(path: Path) -> Json:
     return record
 
 
-def _parse_line(path: Path, number: int, line: bytes, *, versioned: bool) -> Json:
+def _parse_line(path: Path, number: int, line: bytes, *, required: tuple[str, ...]) -> Json:
     try:
         record = json.loads(line, parse_constant=_refuse_constant)
     except ValueError as error:
         raise UsageError(f"{path}:{number}: is not a record ({error}): the folder is damaged") from None
     if not isinstance(record, dict):
         raise UsageError(f"{path}:{number}: is not a record: the folder is damaged")
-    if versioned and record.get("schema_version") != SCHEMA_VERSION:
+    version = record.get("schema_version", SCHEMA_VERSION)
+    if version != SCHEMA_VERSION:
         raise UsageError(
-            f"{path}:{number}: has format {record.get('schema_version')}, this version reads {SCHEMA_VERSION}"
+            f"{path}:{number}: has format {version}, this version reads {SCHEMA_VERSION}: use the version that wrote it"
         )
+    missing = [key for key in required if key not in record]
+    if missing:
+        raise UsageError(f"{path}:{number}: is not a record (no {', '.join(missing[:3])}): the folder is damaged")
     return record
+
+
+@cache
+def _required_keys(stem: str) -> tuple[str, ...]:
+    """Return the keys that every line of ``trials.jsonl`` or ``grades.jsonl`` must have."""
+    schema = json.loads((files("rcb_agent.runs") / "schema" / f"{stem.removesuffix('s')}.json").read_text("utf-8"))
+    return tuple(schema["required"])
 
 
 def _refuse_constant(name: str) -> None:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from rcb_agent.agents.base import Agent, Budget, Sampling, Session, Solution
-from rcb_agent.environments.base import Limits, Snapshot, Submission, Workspace
+from rcb_agent.environments.base import Limits, Submission, Workspace
 from rcb_agent.errors import EnvironmentFault, ModelError, ModelUnavailable
 from rcb_agent.runs.base import SCHEMA_VERSION, Arm, Emit, Json, TrialSpec
 from rcb_agent.runs.controls import CONTROLS, submission_from
@@ -43,7 +43,8 @@ def run_trial(spec: TrialSpec, emit: Emit) -> TrialResult:
         outcome = journal.failed("model", fault)
     except Exception as fault:  # noqa: BLE001 - the declared boundary: a fault of ours must not end the run
         outcome = journal.failed("harness", fault)
-    journal("stop", stop=outcome["stop"], error=outcome["error"])
+    if not journal.ended or outcome["error"]:
+        journal("stop", stop=outcome["stop"], error=outcome["error"])
     return {**_identity(spec), **outcome, "seconds": round(journal.seconds(), 3), "started": journal.started}
 
 
@@ -54,13 +55,15 @@ class _Journal:
         self._emit, self._begin = emit, time.monotonic()
         self.started = datetime.now(UTC).isoformat(timespec="seconds")
         self.snapshots: list[Json] = []
+        self.ended = False
         self.sandbox: Json = {"kind": "none", "enforcement": {}}
 
     def __call__(self, kind: str, /, **fields: Any) -> None:
         """Record one event; a snapshot is kept for the trial's record as well."""
         if kind == "snapshot":
-            fields = {"step": fields.get("step", len(self.snapshots) + 1), **_snapshot_json(fields["snapshot"])}
+            fields = _strict_snapshot(fields)
             self.snapshots.append(fields)
+        self.ended = kind == "stop"
         self._emit("event", {"kind": kind, "time": round(self.seconds(), 4), **fields})
 
     def call(self, record: Json) -> None:
@@ -200,14 +203,14 @@ def _open_workspace(spec: TrialSpec, task: Task, journal: _Journal) -> AbstractC
 
 
 def _session(spec: TrialSpec, journal: _Journal, workspace: Workspace | None) -> Session:
-    from rcb_agent.agents.recording import CallScope, RecordingModel
+    from rcb_agent.agents.recording import Origin, RecordingModel
     from rcb_agent.agents.registry import open_model
 
     arm = spec.arm
-    scope = CallScope(arm.id, spec.task, spec.attempt)
+    origin = Origin(arm.id, spec.task, spec.attempt)
     return Session(
         workspace=workspace,
-        model=RecordingModel(open_model(arm.model), scope, journal.call),
+        model=RecordingModel(open_model(arm.model), origin, journal.call),
         budget=Budget(arm.max_steps, arm.max_seconds),
         journal=journal,
         sampling=sampling_of(arm),
@@ -222,12 +225,9 @@ def sampling_of(arm: Arm) -> Sampling:
     return Sampling(arm.temperature, arm.max_output_tokens)
 
 
-def _snapshot_json(snapshot: Snapshot | Mapping[str, Any]) -> Json:
-    if isinstance(snapshot, Snapshot):
-        names = {"listed": snapshot.listed, "deleted": snapshot.deleted}
-        files = {printable(path): sha for path, sha in snapshot.files.items()}
-        return {"files": files, **{key: [printable(name) for name in value] for key, value in names.items()}}
-    return dict(snapshot)
+def _strict_snapshot(fields: Mapping[str, Any]) -> Json:
+    names = {key: [printable(name) for name in fields[key]] for key in ("listed", "deleted")}
+    return {"step": fields["step"], "files": {printable(k): v for k, v in fields["files"].items()}, **names}
 
 
 def printable(name: str) -> str:

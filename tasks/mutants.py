@@ -56,6 +56,7 @@ _TWINS = (
 _NAMES = {a: b for left, right in _TWINS for a, b in ((left, right), (right, left))}
 _SYMMETRIC = frozenset({"min", "max", "minimum", "maximum", "allclose", "isclose", "gcd", "hypot", "dot", "zip"})
 _MATTERS_ALONE = frozenset({"abs", "absolute", "sqrt", "log", "sign", "sorted", "sort", "reversed", "exp", "square"})
+_MATTERS_AS_METHOD = frozenset({"mean", "sum", "max", "min"})
 _FEEBLE_RIGHT = {ast.Add: "0", ast.Sub: "0", ast.Mult: "1", ast.Div: "1", ast.Pow: "1"}
 
 
@@ -182,6 +183,14 @@ class _Finder:
         yield self._replaced(node, self._text(node.operand), "unary operator removed")
 
     @_edits_of.register
+    def _slice(self, node: ast.Slice) -> Iterator[_Edit]:
+        bound = node.lower or node.upper
+        if bound is None or node.step or (node.lower and node.upper):
+            return
+        other = f":({self._text(bound)})" if node.lower else f"({self._text(bound)}):"
+        yield _Edit(self._start(node), self._end(node), other, f"the other side of `{_clip(self._text(node))}`")
+
+    @_edits_of.register
     def _choice(self, node: ast.IfExp) -> Iterator[_Edit]:
         yield self._swapped(node.body, node.orelse, "branches swapped")
 
@@ -224,6 +233,8 @@ class _Finder:
                 yield self._swapped(one, two, f"arguments of `{name}` swapped")
         if name in _MATTERS_ALONE and plain and len(plain) == len(node.args):
             yield self._replaced(node, self._text(plain[0]), f"`{name}` dropped")
+        if name in _MATTERS_AS_METHOD and isinstance(node.func, ast.Attribute) and not node.args:
+            yield self._replaced(node, self._text(node.func.value), f"`{name}` dropped")
         for keyword in node.keywords:
             yield from self._keyword(keyword)
 
@@ -259,7 +270,7 @@ class _Finder:
         return _Edit(self._start(node), self._end(node), guarded, what)
 
     def _inside(self, node: ast.AST) -> bool:
-        if not isinstance(node, ast.expr | ast.stmt):
+        if not isinstance(node, ast.expr | ast.stmt) or not hasattr(node, "lineno"):
             return False
         return self._first <= self._start(node) and self._end(node) <= self._last
 

@@ -1,0 +1,46 @@
+"""Frames between the harness and a supervisor: two lengths, a JSON object, a blob.
+
+``>II`` (JSON bytes, blob bytes), then both. Both lengths are capped before anything is allocated; whoever
+reads garbage ends the conversation. This file also runs inside sandboxes: standard library only.
+"""
+
+import json
+import struct
+from typing import Any
+
+HEADER = struct.Struct(">II")
+META_LIMIT = 16 << 20
+BLOB_LIMIT = 96 << 20
+
+
+class FrameError(Exception):
+    """What arrived is no frame, or a larger one than allowed."""
+
+
+def pack_frame(meta: dict[str, Any], blob: bytes = b"") -> bytes:
+    """Return the bytes of one frame; lone surrogates survive as JSON escapes."""
+    text = json.dumps(meta).encode("ascii")
+    if len(text) > META_LIMIT or len(blob) > BLOB_LIMIT:
+        raise FrameError(f"a frame of {len(text)} + {len(blob)} bytes is too large to send")
+    return HEADER.pack(len(text), len(blob)) + text + blob
+
+
+def frame_lengths(header: bytes) -> tuple[int, int]:
+    """Return the lengths that a header announces, or raise FrameError."""
+    if len(header) != HEADER.size:
+        raise FrameError("the stream ended inside a header")
+    meta, blob = HEADER.unpack(header)
+    if meta > META_LIMIT or blob > BLOB_LIMIT:
+        raise FrameError(f"a frame of {meta} + {blob} bytes is larger than allowed")
+    return meta, blob
+
+
+def parse_meta(text: bytes) -> dict[str, Any]:
+    """Return the JSON object of a frame, or raise FrameError."""
+    try:
+        meta = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FrameError(f"not JSON: {error}") from None
+    if not isinstance(meta, dict):
+        raise FrameError("not a JSON object")
+    return meta

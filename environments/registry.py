@@ -1,0 +1,36 @@
+"""Sandboxes by short name.
+
+``SANDBOXES`` maps a name to ``module:callable``; plug-ins add names with the entry-point group
+``rcb_agent.sandboxes``, and any ``module:callable`` is accepted as it is. There is no guessing and no falling
+back from one kind to another.
+"""
+
+from importlib import import_module, metadata
+
+from rcb_agent.environments.base import Sandbox, SandboxSpec
+from rcb_agent.errors import EnvironmentFault, UsageError
+
+SANDBOXES = {"bubblewrap": "rcb_agent.environments.bubblewrap:open_bubblewrap"}
+ENTRY_POINTS = "rcb_agent.sandboxes"
+
+
+def known_sandboxes() -> dict[str, str]:
+    """Return the shipped names and those of plug-ins; a shipped name cannot be taken over."""
+    plugins = {point.name: point.value for point in metadata.entry_points(group=ENTRY_POINTS)}
+    return {**plugins, **SANDBOXES}
+
+
+def open_sandbox(kind: str, spec: SandboxSpec) -> Sandbox:
+    """Open a sandbox of a kind; an unknown kind is a UsageError that names the known ones."""
+    target = kind if ":" in kind else known_sandboxes().get(kind)
+    if target is None:
+        raise UsageError(f"unknown sandbox {kind}; known: {', '.join(sorted(known_sandboxes()))}, or module:callable")
+    module, _, name = target.partition(":")
+    try:
+        opener = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(f"sandbox {kind} cannot be loaded: {error}") from None
+    sandbox: Sandbox | None = opener(spec)
+    if sandbox is None:
+        raise EnvironmentFault(f"sandbox {kind} opened nothing")
+    return sandbox

@@ -1,0 +1,313 @@
+"""The harness's side of a supervisor: a Sandbox whose every call has an outer limit.
+
+What carries the supervisor (bubblewrap, a container, a plain process) is a ``Carrier``; this file knows none
+of them. A supervisor that does not answer in time is killed with all it holds, and the call raises SandboxLost.
+"""
+
+import os
+import select
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Any, Self
+
+from rcb_agent.environments import frames
+from rcb_agent.environments.base import SANDBOX_UID, WORKDIR, Collected, CommandResult, Entry, Match, SandboxSpec
+from rcb_agent.errors import EnvironmentFault, SandboxFileError, SandboxLost
+
+PARTS = ("frames", "capture", "seccomp", "jail", "filework", "supervisor")
+START_SECONDS = 30.0
+GRACE_SECONDS = 20.0
+FILE_SECONDS = 15.0
+SEARCH_SECONDS = 5.0
+SCAN_SECONDS = 60.0
+WRITE_BATCH = 32 << 20
+MATCH_WIDTH = 500
+OPEN_FILES = 4096
+MORE_ENTRIES = "[... more entries, not listed ...]"
+
+# Reads one frame (lengths, JSON, sources), makes the modules, hands over. Visible in /proc/1/cmdline, so short
+# and without names.
+BOOTSTRAP = """\
+import json,os,sys,types
+def g(n):
+    b=b''
+    while len(b)<n:
+        c=os.read(0,n-len(b))
+        if not c:os._exit(0)
+        b+=c
+    return b
+h=g(8)
+j=json.loads(g(int.from_bytes(h[:4],'big')))
+s=g(int.from_bytes(h[4:],'big'))
+for p,n,z in j['parts']:
+    m=sys.modules[n]=types.ModuleType(n)
+    q=sys.modules.setdefault(p,types.ModuleType(p))
+    setattr(q,n[len(p)+1:],m)
+    exec(compile(s[:z],'part','exec',dont_inherit=True),m.__dict__)
+    s=s[z:]
+m.main(j['config'])
+"""
+INTERPRETER_OPTIONS = ("-I", "-S", "-B", "-c", BOOTSTRAP)
+
+
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """What holds a supervisor.
+
+    ``kill`` ends it and everything in it at once; ``release`` removes what it leaves on the machine, after its
+    process has ended; ``memory_kills`` counts processes the kernel has ended for lack of memory. All three may
+    be called from any thread, ``kill`` and ``release`` more than once.
+    """
+
+    kind: str
+    process: subprocess.Popen[bytes]
+    enforcement: Mapping[str, str]
+    kill: Callable[[], None]
+    release: Callable[[], None]
+    memory_kills: Callable[[], int]
+
+
+@lru_cache(maxsize=1)
+def supervisor_sources() -> tuple[list[list[Any]], bytes]:
+    """Return names and lengths of the supervisor's modules, and their joined sources."""
+    package = "rcb_agent.environments"
+    folder = resources.files(package)
+    sources = [folder.joinpath(f"{part}.py").read_bytes() for part in PARTS]
+    table = [[package, f"{package}.{part}", len(text)] for part, text in zip(PARTS, sources, strict=True)]
+    return table, b"".join(sources)
+
+
+def supervisor_config(
+    spec: SandboxSpec,
+    *,
+    environment: Mapping[str, str],
+    rlimits: Mapping[str, int],
+    as_root: bool,
+    owned: Sequence[str],
+) -> dict[str, Any]:
+    """Return what the supervisor is told at its start; ``as_root`` makes it become SANDBOX_UID for each command."""
+    return {
+        "workdir": WORKDIR,
+        "environment": {**environment, **spec.env},
+        "sockets": list(spec.sockets),
+        "uid": SANDBOX_UID if as_root else None,
+        "gid": SANDBOX_UID if as_root else None,
+        "owned": list(owned),
+        "rlimits": [["CORE", 0], ["NOFILE", OPEN_FILES], *([name, value] for name, value in rlimits.items())],
+        "output_bytes": spec.limits.output_bytes,
+    }
+
+
+class Channel:
+    """Frames over the two pipes of a supervisor's process, each with a deadline."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        if process.stdin is None or process.stdout is None:
+            raise EnvironmentFault("a supervisor needs pipes for its input and output")
+        self._to = process.stdin.fileno()
+        self._from = process.stdout.fileno()
+        os.set_blocking(self._to, False)
+        os.set_blocking(self._from, False)
+
+    def send(self, meta: dict[str, Any], blob: bytes, deadline: float) -> None:
+        """Write one frame or raise SandboxLost."""
+        rest = memoryview(frames.pack_frame(meta, blob))
+        while rest:
+            wait_for(self._to, select.POLLOUT, deadline)
+            try:
+                rest = rest[os.write(self._to, rest) :]
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise SandboxLost(f"the sandbox has ended ({error.strerror})") from None
+
+    def receive(self, deadline: float) -> tuple[dict[str, Any], bytes]:
+        """Read one frame or raise SandboxLost."""
+        try:
+            lengths = frames.frame_lengths(self._read(frames.HEADER.size, deadline))
+            meta = frames.parse_meta(self._read(lengths[0], deadline))
+            return meta, self._read(lengths[1], deadline)
+        except frames.FrameError as error:
+            raise SandboxLost(f"the sandbox sent garbage: {error}") from None
+
+    def _read(self, size: int, deadline: float) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            wait_for(self._from, select.POLLIN, deadline)
+            try:
+                part = os.read(self._from, min(size - len(data), 1 << 20))
+            except BlockingIOError:
+                continue
+            if not part:
+                raise SandboxLost("the sandbox has ended")
+            data += part
+        return bytes(data)
+
+
+def wait_for(fd: int, event: int, deadline: float) -> None:
+    """Wait until a descriptor is ready; SandboxLost at the deadline."""
+    poll = select.poll()
+    poll.register(fd, event)
+    left = deadline - time.monotonic()
+    if left <= 0 or not poll.poll(left * 1000 + 1):
+        raise SandboxLost("the sandbox no longer answers")
+
+
+class SupervisedSandbox:
+    """A Sandbox (see ``environments.base``) behind one supervisor; calls of several threads take turns."""
+
+    def __init__(self, carrier: Carrier) -> None:
+        self._carrier = carrier
+        self._enforcement = dict(carrier.enforcement)
+        self._channel = Channel(carrier.process)
+        self._turn = threading.Lock()
+        self._ending = threading.Lock()
+        self._lost = ""
+        self._closed = False
+        self._memory_kills = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def kind(self) -> str:
+        """Short name of the carrier."""
+        return self._carrier.kind
+
+    @property
+    def enforcement(self) -> Mapping[str, str]:
+        """How each limit is enforced, or "not enforced"."""
+        return dict(self._enforcement)
+
+    def start(self, config: dict[str, Any], files: Mapping[str, bytes]) -> None:
+        """Send the supervisor its own source and configuration, then the first files."""
+        table, sources = supervisor_sources()
+        ready, _ = self._exchange({"parts": table, "config": config}, sources, START_SECONDS)
+        if not ready.get("filtered"):
+            self._enforcement["syscalls"] = "not enforced"
+        self._write_files(files)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+    ) -> CommandResult:
+        """Run one command; afterwards nothing else in the sandbox is alive."""
+        request = {"op": "run", "argv": list(argv), "timeout": timeout, "environment": dict(env or {})}
+        meta, blob = self._ask(request, stdin, timeout)
+        return CommandResult(
+            exit_code=meta["exit_code"],
+            stdout=blob[: meta["stdout"]],
+            stderr=blob[meta["stdout"] :],
+            truncated=meta["truncated"],
+            timed_out=meta["timed_out"],
+            seconds=meta["seconds"],
+            killed=self._limit_that_ended(meta),
+            survivors=meta["survivors"],
+        )
+
+    def _limit_that_ended(self, meta: dict[str, Any]) -> str:
+        before, self._memory_kills = self._memory_kills, self._carrier.memory_kills()
+        if meta["timed_out"]:
+            return "time"
+        return "memory" if self._memory_kills > before and meta["exit_code"] else ""
+
+    def read(self, path: str, *, limit: int = 8 << 20) -> bytes:
+        """Return a file's bytes; a larger one is refused."""
+        return self._ask({"op": "read", "path": path, "limit": limit}, b"", FILE_SECONDS)[1]
+
+    def write(self, path: str, data: bytes) -> None:
+        """Replace a file, making the folders it lies in and keeping its mode."""
+        if len(data) > WRITE_BATCH:
+            raise SandboxFileError(f"{path}: {len(data)} bytes are more than can be written at once")
+        self._write_files({path: data})
+
+    def _write_files(self, files: Mapping[str, bytes]) -> None:
+        batch: list[tuple[str, bytes]] = []
+        size = 0
+        for path, data in files.items():
+            if batch and size + len(data) > WRITE_BATCH:
+                self._write_batch(batch)
+                batch, size = [], 0
+            batch.append((path, data))
+            size += len(data)
+        if batch:
+            self._write_batch(batch)
+
+    def _write_batch(self, batch: Sequence[tuple[str, bytes]]) -> None:
+        table = [[path, len(data)] for path, data in batch]
+        self._ask({"op": "write", "files": table}, b"".join(data for _, data in batch), SCAN_SECONDS)
+
+    def scan(self, *, hash_limit: int = 0) -> tuple[Entry, ...]:
+        """List everything below WORKDIR except ``.git``; a last entry MORE_ENTRIES says that some are missing."""
+        meta, _ = self._ask({"op": "scan", "hash_limit": hash_limit}, b"", SCAN_SECONDS)
+        entries = [Entry(*row) for row in meta["entries"]]
+        return (*entries, Entry(MORE_ENTRIES, "other", 0)) if meta["more"] else tuple(entries)
+
+    def search(self, pattern: str, *, path: str = ".", limit: int = 200) -> tuple[Match, ...]:
+        """Lines that match a Python regular expression, the first MATCH_WIDTH characters of each."""
+        request = {"op": "search", "pattern": pattern, "path": path, "limit": limit, "width": MATCH_WIDTH}
+        return tuple(Match(*row) for row in self._ask(request, b"", SEARCH_SECONDS)[0]["matches"])
+
+    def collect(self, paths: Sequence[str], *, limit: int = 2 << 20) -> tuple[Collected, ...]:
+        """Kill everything else, then take the named files, following no link."""
+        found: list[Collected] = []
+        step = max(1, frames.BLOB_LIMIT // max(limit, 1))
+        for start in range(0, len(paths), step):
+            request = {"op": "collect", "paths": list(paths[start : start + step]), "limit": limit}
+            meta, blob = self._ask(request, b"", SCAN_SECONDS)
+            for path, kind, size in meta["files"]:
+                found.append(Collected(path, kind, blob[:size] if kind == "file" else None))
+                blob = blob[size:]
+        return tuple(found)
+
+    def close(self) -> None:
+        """Kill the sandbox and remove what it left; again is fine, from any thread."""
+        with self._ending:
+            if self._closed:
+                return
+            self._closed = True
+            self._lost = self._lost or "the sandbox is closed"
+            self._carrier.kill()
+            with self._turn:  # whoever was waiting for an answer has its error by now
+                close_pipes(self._carrier.process)
+            self._carrier.release()
+
+    def _ask(self, request: dict[str, Any], blob: bytes, seconds: float) -> tuple[dict[str, Any], bytes]:
+        meta, answer = self._exchange({**request, "timeout": seconds}, blob, seconds + GRACE_SECONDS)
+        if "refused" in meta:
+            raise SandboxFileError(meta["refused"])
+        if "broken" in meta:
+            raise EnvironmentFault(f"the sandbox could not do its work: {meta['broken']}")
+        return meta, answer
+
+    def _exchange(self, meta: dict[str, Any], blob: bytes, seconds: float) -> tuple[dict[str, Any], bytes]:
+        deadline = time.monotonic() + seconds
+        with self._turn:
+            if self._lost:
+                raise SandboxLost(self._lost)
+            try:
+                self._channel.send(meta, blob, deadline)
+                return self._channel.receive(deadline)
+            except SandboxLost as loss:
+                self._lost = self._lost or str(loss)
+                self._carrier.kill()
+                raise
+
+
+def close_pipes(process: subprocess.Popen[bytes]) -> None:
+    """Close the harness's ends."""
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()

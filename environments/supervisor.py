@@ -1,0 +1,256 @@
+"""The first process of a sandbox: starts commands and file work one at a time, and ends them for certain.
+
+It is sent as source over its own standard input (see ``supervised.py``), so no file in the sandbox holds it. Invariants: nobody can trace it or open its descriptors; when its input ends, it ends, and
+the kernel ends all else; it answers a request only when nothing but itself is alive; a request that is no
+frame ends it. Runs inside sandboxes: standard library only.
+"""
+# Descriptors, and os._exit because nothing may run on the way out:
+# ruff: noqa: PTH123, PTH208, SLF001
+
+import fcntl
+import os
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from rcb_agent.environments import capture, filework, frames, jail, seccomp
+
+FIRST_FREE = 64
+EXIT_CLOSED, EXIT_GARBAGE = 0, 3
+
+
+class Supervisor:
+    """State of one sandbox: the two pipes, what children become, where they work."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.workdir: str = config["workdir"]
+        self.environment: dict[str, str] = config["environment"]
+        self.sockets = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE) for fd in config["sockets"]]
+        self.requests = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE)
+        self.answers = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE)
+        self.null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        for fd in (0, 1):
+            os.dup2(self.null, fd, inheritable=False)
+        for fd in config["sockets"]:
+            os.close(fd)
+        self.jail = jail.Jail(
+            uid=config["uid"],
+            gid=config["gid"],
+            rlimits=tuple((name, int(value)) for name, value in config["rlimits"]),
+            program=seccomp.build_filter(os.uname().machine),
+        )
+        self.output_bytes: int = config["output_bytes"]
+        self.wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+
+    def serve(self) -> NoReturn:
+        """Answer requests until the input ends."""
+        self.answer({"ready": True, "filtered": self.jail.program is not None}, b"")
+        while True:
+            try:
+                request, blob = self.receive()
+            except (frames.FrameError, OSError):
+                os._exit(EXIT_GARBAGE)
+            try:
+                meta, answer = self.handle(request, blob)
+            except (OSError, KeyError, TypeError, ValueError, MemoryError) as error:
+                meta, answer = {"broken": f"{type(error).__name__}: {error}"}, b""
+                self.end_all()
+            self.answer(meta, answer)
+
+    def receive(self) -> tuple[dict[str, Any], bytes]:
+        """Read one request; the end of the input is the end of everything."""
+        lengths = frames.frame_lengths(self.read_exactly(frames.HEADER.size))
+        meta = frames.parse_meta(self.read_exactly(lengths[0]))
+        return meta, self.read_exactly(lengths[1])
+
+    def read_exactly(self, size: int) -> bytes:
+        """Read ``size`` bytes of a request."""
+        data = bytearray()
+        while len(data) < size:
+            part = os.read(self.requests, min(size - len(data), 1 << 20))
+            if not part:
+                os._exit(EXIT_CLOSED)
+            data += part
+        return bytes(data)
+
+    def answer(self, meta: dict[str, Any], blob: bytes) -> None:
+        """Send one answer."""
+        rest = memoryview(frames.pack_frame(meta, blob))
+        try:
+            while rest:
+                rest = rest[os.write(self.answers, rest) :]
+        except OSError:
+            os._exit(EXIT_CLOSED)
+
+    def handle(self, request: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+        """Carry out one request."""
+        if request["op"] == "run":
+            return self.run(request, blob)
+        if request["op"] == "collect":
+            self.end_all()
+        return self.work(request, blob)
+
+    def interrupted(self) -> None:
+        """The harness is gone, or speaks while it should wait: end now, the kernel ends the rest."""
+        jail.kill_all(self.jail.uid)
+        os._exit(EXIT_CLOSED)
+
+    def run(self, request: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+        """Run one command to its end or its time limit; nothing of it is alive afterwards."""
+        started = time.monotonic()
+        outs = (capture.Capture(self.output_bytes), capture.Capture(self.output_bytes))
+        pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3 if blob else 2)]
+        stdin = pipes[2][0] if blob else self.null
+        child = Child(self.fork(lambda: self.execute(request, (stdin, pipes[0][1], pipes[1][1]))))
+        for fd in (pipes[0][1], pipes[1][1], *([stdin] if blob else [])):
+            os.close(fd)
+        pump = capture.Pump({pipes[0][0]: outs[0].add, pipes[1][0]: outs[1].add}, (pipes[2][1], blob) if blob else None)
+        in_time = self.watch(pump, child, started + float(request["timeout"]))
+        survivors = self.end_all(child)
+        pump.finish()
+        (stdout, dropped_out), (stderr, dropped_err) = outs[0].result(), outs[1].result()
+        meta = {
+            "exit_code": child.exit_code(),
+            "stdout": len(stdout),
+            "truncated": dropped_out + dropped_err,
+            "timed_out": not in_time,
+            "seconds": time.monotonic() - started,
+            "survivors": survivors if in_time else 0,
+        }
+        return meta, stdout + stderr
+
+    def work(self, request: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+        """Do file work in a child that has the commands' own rights and a time limit."""
+        inlet, outlet = os.pipe2(os.O_CLOEXEC)
+        parts: list[bytes] = []
+        child = Child(self.fork(lambda: self.do_file_work(outlet, request, blob)))
+        os.close(outlet)
+        pump = capture.Pump({inlet: parts.append}, None)
+        in_time = self.watch(pump, child, time.monotonic() + float(request["timeout"]))
+        self.end_all(child)
+        pump.finish()
+        if not in_time:
+            return {"refused": f"took longer than {request['timeout']:g} s and was stopped"}, b""
+        answer = b"".join(parts)
+        header = frames.HEADER.size
+        lengths = frames.frame_lengths(answer[:header]) if len(answer) >= header else (0, 0)
+        if not lengths[0] or len(answer) != header + sum(lengths):
+            return {"broken": f"file work ended with status {child.exit_code()}"}, b""
+        return frames.parse_meta(answer[header : header + lengths[0]]), answer[header + lengths[0] :]
+
+    def watch(self, pump: capture.Pump, child: "Child", deadline: float) -> bool:
+        """Move bytes until the child ends (True) or the deadline comes (False)."""
+        return pump.run(child.alive, deadline, {self.requests: self.interrupted, self.wake: self.drain_wake})
+
+    def drain_wake(self) -> None:
+        """Empty the pipe that announces dead children."""
+        os.read(self.wake, 4096)
+
+    def end_all(self, child: "Child | None" = None) -> int:
+        """Kill and reap until this process is alone; return how many were alive."""
+        child = child or Child(0)
+        if not child.reap():
+            return 0
+        count = count_alive()
+        pump = capture.Pump({}, None)
+        while child.reap():
+            jail.kill_all(self.jail.uid)
+            pump.run(child.reap, time.monotonic() + 0.05, {self.requests: self.interrupted, self.wake: self.drain_wake})
+        return count
+
+    def fork(self, body: Callable[[], None]) -> int:
+        """Fork a child that does ``body`` and never returns here."""
+        pid = os.fork()
+        if pid:
+            return pid
+        try:
+            body()
+        except BaseException:  # noqa: BLE001 -- whatever happens, a child must not go on as a second supervisor
+            os.write(2, traceback.format_exc().encode())
+        finally:
+            os._exit(125)
+
+    def execute(self, request: dict[str, Any], standard: tuple[int, int, int]) -> None:
+        """In the child: give everything up and become the command."""
+        for number, fd in enumerate((*standard, *self.sockets)):
+            os.dup2(fd, number)
+        os.closerange(3 + len(self.sockets), 1 << 16)
+        jail.enter(self.jail)
+        arguments = [os.fsencode(word) for word in request["argv"]]
+        try:
+            os.chdir(self.workdir)
+            os.execvpe(arguments[0], arguments, {**self.environment, **request["environment"]})  # noqa: S606 -- meant
+        except OSError as error:
+            os.write(2, b"%s: %s\n" % (arguments[0], os.strerror(error.errno or 0).encode()))
+            os._exit(127 if isinstance(error, FileNotFoundError) else 126)
+
+    def do_file_work(self, outlet: int, request: dict[str, Any], blob: bytes) -> None:
+        """In the child: become the user that owns the workspace, work, answer."""
+        os.close(self.requests)
+        os.close(self.answers)
+        os.set_blocking(outlet, True)
+        jail.drop_user(self.jail)
+        meta, answer = filework.perform(self.workdir, request, blob)
+        with open(outlet, "wb") as pipe:
+            pipe.write(frames.pack_frame(meta, answer))
+        os._exit(0)
+
+
+class Child:
+    """The main process of a request, and the reaping of everything else."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.status: int | None = None
+
+    def reap(self) -> bool:
+        """Collect the dead; True while anything is alive."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            if pid == self.pid:
+                self.status = status
+
+    def alive(self) -> bool:
+        """Whether the main process has not ended."""
+        self.reap()
+        return self.status is None
+
+    def exit_code(self) -> int:
+        """The status, 128 + n for signal n."""
+        code = os.waitstatus_to_exitcode(self.status or 0)
+        return code if code >= 0 else 128 - code
+
+
+def count_alive() -> int:
+    """Processes of this sandbox besides the supervisor that are not just waiting to be reaped."""
+    me = os.getpid()
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()] if me == 1 else jail.descendants(me)
+    return sum(1 for pid in pids if pid != me and is_running(pid))
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is more than a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as state:
+            return state.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X")
+    except (OSError, IndexError):
+        return False
+
+
+def main(config: dict[str, Any]) -> NoReturn:
+    """Take over this process; called by the bootstrap with what the harness sent."""
+    jail.set_dumpable(0)
+    os.umask(0o022)
+    for folder in config["owned"]:
+        os.chown(folder, config["uid"], config["gid"])
+    jail.restrain_supervisor(config["uid"])
+    Supervisor(config).serve()

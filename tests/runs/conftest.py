@@ -100,3 +100,24 @@ def make_trial() -> Callable[..., dict[str, Any]]:
 def make_grade() -> Callable[..., dict[str, Any]]:
     """Return the factory of grade records."""
     return grade_record
+
+
+ATTACKS = Path(__file__).parent.parent / "attacks"
+
+
+@pytest.fixture(scope="session")
+def attack_suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a suite made of the attack fixtures: each one's solution is the gold code."""
+    root = tmp_path_factory.mktemp("attack-suite")
+    entries = []
+    for name in ("plain", "np"):
+        source, paper = ATTACKS / "task" / name, root / name
+        paper.mkdir()
+        (paper / "model.py").write_text((source / "solution.py").read_text())
+        for file in ("model_ref.py", "paper2code_test.py"):
+            (paper / file).write_text((source / file).read_text())
+        (paper / "paper2code_paper.md").write_text("A gate is a sigmoid.\n")
+        (paper / "rcb-agent.yaml").write_text("runtime: mini\ngrading:\n  seconds: 20\n")
+        entries.append(f"- id: {name}\n  annotated_file_paths: model.py\n")
+    (root / "papers.yaml").write_text("".join(entries))
+    return root

@@ -90,6 +90,11 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def printable(name: str) -> str:
+    r"""Return a file name as strict JSON can hold it: bytes that are not UTF-8 become ``\xNN``."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def cap(text: str, limit: int) -> str:
     """Return at most ``limit`` characters: head and tail, the amount dropped named between them."""
     if len(text) <= limit:

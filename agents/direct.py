@@ -8,7 +8,7 @@ from rcb_agent.agents.arguments import clean
 from rcb_agent.agents.base import Message, Reply, Session, Solution
 from rcb_agent.agents.conversation import bound_text
 from rcb_agent.agents.extraction import extract_strict, extract_tolerant
-from rcb_agent.agents.prompting import describe_problem, quote_file, render
+from rcb_agent.agents.prompts import describe_problem, quote_file, render
 from rcb_agent.errors import UsageError
 from rcb_agent.tasks.base import Problem
 from rcb_agent.tasks.masking import blank_lines, fill_blank
@@ -36,7 +36,6 @@ class DirectAgent:
         code = extract_code(reply, problem, rule)
         stop = "no_answer" if code is None else "answered"
         note = f"finish: {reply.finish}" if code is None and reply.finish else ""
-        session.journal("stop", step=1, stop=stop, note=note)
         return Solution(stop, 1, reply.usage, reply.cost, answer_files(problem, code or ""), note)
 
 

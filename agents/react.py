@@ -8,12 +8,12 @@ recursion limit only a backstop.
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from rcb_agent.agents.arguments import ArgumentsError, parse_object
+from rcb_agent.agents.arguments import ArgumentsError, parse_object, printable
 from rcb_agent.agents.base import Message, Reply, Session, Solution, ToolCall, Usage
 from rcb_agent.agents.conversation import CallIds, assistant_message, bound_text, tool_message
-from rcb_agent.agents.prompting import describe_problem, quote_file, render
+from rcb_agent.agents.prompts import describe_problem, quote_file, render
 from rcb_agent.agents.tools import DEFAULT_TOOLS, Toolbox, ToolResult
-from rcb_agent.environments.base import Workspace
+from rcb_agent.environments.base import Snapshot, Workspace
 from rcb_agent.errors import SandboxLost, UsageError
 from rcb_agent.tasks.base import Problem
 
@@ -58,10 +58,9 @@ class Episode:
         self._note = ""
 
     def run(self) -> Solution:
-        """Carry the loop out and journal how it ended."""
+        """Carry the loop out."""
         self._session.journal("prompt", messages=list(self._messages), tools=self._toolbox.specs())
         stop = self._drive()
-        self._session.journal("stop", step=self._steps, stop=stop, note=self._note)
         return Solution(stop, self._steps, self._usage, self._cost, note=self._note)
 
     def _drive(self) -> str:
@@ -150,14 +149,16 @@ class Episode:
         except SandboxLost as lost:
             self._note = str(lost)
             return {"stop": "sandbox_lost"}
-        self._session.journal(
-            "snapshot",
-            step=self._steps,
-            files=dict(snapshot.files),
-            listed=list(snapshot.listed),
-            deleted=list(snapshot.deleted),
-        )
+        self._session.journal("snapshot", step=self._steps, snapshot=_snapshot_json(snapshot))
         return {"stop": state["stop"] or self._check_budget()}
+
+
+def _snapshot_json(snapshot: Snapshot) -> dict[str, Any]:
+    return {
+        "files": {printable(path): digest for path, digest in snapshot.files.items()},
+        "listed": [printable(path) for path in snapshot.listed],
+        "deleted": [printable(path) for path in snapshot.deleted],
+    }
 
 
 def _goes_on(state: _State) -> bool:

@@ -18,7 +18,7 @@ Record = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class CallScope:
     """The trial that a call belongs to."""
 
     arm: str
@@ -29,9 +29,9 @@ class Origin:
 class RecordingModel:
     """A model that hands a record of each call (``runs/schema/call.json``) to ``keep``."""
 
-    def __init__(self, model: Model, origin: Origin, keep: Callable[[Record], None]) -> None:
+    def __init__(self, model: Model, scope: CallScope, keep: Callable[[Record], None]) -> None:
         self._model = model
-        self._origin = origin
+        self._scope = scope
         self._keep = keep
         self._ordinal = 0
 
@@ -55,7 +55,7 @@ class RecordingModel:
 
     def _hand_over(self, request: Record, reply: Reply | None, error: str | None, begin: float) -> None:
         record = {
-            "key": call_key(request, self._origin, self._ordinal),
+            "key": call_key(request, self._scope, self._ordinal),
             "ordinal": self._ordinal,
             "request": request,
             "reply": None if reply is None else describe_reply(reply),
@@ -85,8 +85,8 @@ def describe_reply(reply: Reply) -> Record:
     }
 
 
-def call_key(request: Record, origin: Origin, ordinal: int) -> str:
+def call_key(request: Record, scope: CallScope, ordinal: int) -> str:
     """Return the hash that names one call."""
-    parts = [request, origin.arm, origin.task, origin.attempt, ordinal]
+    parts = [request, scope.arm, scope.task, scope.attempt, ordinal]
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

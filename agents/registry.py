@@ -9,7 +9,7 @@ from importlib.metadata import entry_points
 from typing import Any, cast
 
 from rcb_agent.agents.base import Agent, Model
-from rcb_agent.agents.prompting import prompts_digest
+from rcb_agent.agents.prompts import prompts_digest
 from rcb_agent.agents.tools import DEFAULT_TOOLS, TOOL_NAMES, select_tools
 from rcb_agent.errors import UsageError
 

@@ -4,8 +4,8 @@ It is sent as source over its own standard input (see ``supervised.py``), so no 
 the kernel ends all else; it answers a request only when nothing but itself is alive; a request that is no
 frame ends it. Runs inside sandboxes: standard library only.
 """
-# Descriptors, and os._exit because nothing may run on the way out:
-# ruff: noqa: PTH123, PTH208, SLF001
+# Descriptors, which pathlib does not know:
+# ruff: noqa: PTH123, PTH208
 
 import fcntl
 import os

@@ -1,0 +1,167 @@
+"""A task's checkout inside an open sandbox.
+
+Built from an allow list: the annotated files, their support files, public tests, and the paper where the arm
+wants it as a file. What differs later is found by comparing bytes with what was given; the agent's own git
+counts for nothing. Every answer is bounded in entries, name lengths and bytes.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from rcb_agent.environments.base import Entry, Limits, Runtime, Sandbox, SandboxSpec, Snapshot, Submission
+from rcb_agent.environments.diff import unified_diff
+from rcb_agent.environments.registry import open_sandbox
+from rcb_agent.environments.repository import repository_files
+from rcb_agent.tasks.base import Problem
+
+__all__ = ["LiveWorkspace", "WorkspaceSpec", "exported_files", "open_workspace", "unified_diff"]
+
+ANNOTATED_BYTES = 2 << 20
+FILE_BYTES = 256 << 10
+TOTAL_BYTES = 4 << 20
+MOST_FILES = 500
+MOST_LISTED = 1000
+MOST_NAME = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceSpec:
+    """How to open a workspace. ``paper`` is the arm's place of the paper; ``keep`` takes (sha256, bytes) of kept files."""
+
+    sandbox_kind: str
+    runtime: Runtime
+    limits: Limits
+    paper: str
+    keep: Callable[[str, bytes], None]
+
+
+def exported_files(problem: Problem, paper: str) -> dict[str, bytes]:
+    """Return everything an agent finds in its workspace, by path."""
+    sources = [*problem.files_support, *problem.public_tests, *problem.files]
+    if paper == "file" and problem.paper is not None:
+        sources.append(problem.paper)
+    return {source.path: source.encode() for source in sources}
+
+
+def open_workspace(problem: Problem, spec: WorkspaceSpec) -> "LiveWorkspace":
+    """Open a sandbox that holds a problem's files and a repository with one commit of them."""
+    given = exported_files(problem, spec.paper)
+    files = {**given, **repository_files(given)}
+    sandbox = open_sandbox(spec.sandbox_kind, SandboxSpec(spec.runtime, files=files, limits=spec.limits))
+    return LiveWorkspace(sandbox, given, tuple(file.path for file in problem.files), spec.keep)
+
+
+class LiveWorkspace:
+    """The Workspace of ``environments.base``; closing it closes its sandbox."""
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        given: Mapping[str, bytes],
+        annotated: tuple[str, ...],
+        keep: Callable[[str, bytes], None],
+    ) -> None:
+        self._sandbox = sandbox
+        self._given = dict(given)
+        self._annotated = annotated
+        self._keep = keep
+        self._kept: set[str] = set()
+        self._hashes = {path: hash_bytes(data) for path, data in given.items()}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """Where the files lie."""
+        return self._sandbox
+
+    def close(self) -> None:
+        """Close the sandbox; nothing of it remains."""
+        self._sandbox.close()
+
+    def snapshot(self) -> Snapshot:
+        """Compare with the first commit and hand the bytes of kept files to the blob keeper."""
+        entries = self._sandbox.scan(hash_limit=max(FILE_BYTES, *(len(data) for data in self._given.values())))
+        changed = [entry for entry in entries if self._differs(entry)]
+        wanted, listed = choose(changed)
+        files = self._take([*self._annotated, *wanted], listed)
+        gone = self._missing(entries)
+        return Snapshot(files, bound_names(listed), bound_names(gone))
+
+    def _differs(self, entry: Entry) -> bool:
+        if entry.path in self._annotated:  # always taken, whatever has become of it
+            return False
+        if entry.kind == "dir":
+            return entry.path in self._given
+        return entry.kind != "file" or entry.sha256 is None or self._hashes.get(entry.path) != entry.sha256
+
+    def _take(self, paths: list[str], listed: list[str]) -> dict[str, str]:
+        files: dict[str, str] = {}
+        unique = [path for path in dict.fromkeys(paths) if len(path) <= MOST_NAME]
+        for item in self._sandbox.collect(unique, limit=self._annotated_limit()):
+            if item.data is not None:
+                files[item.path] = self._keep_bytes(item.data)
+            elif item.kind != "missing" and item.path not in listed:
+                listed.append(item.path)
+        return files
+
+    def _keep_bytes(self, data: bytes) -> str:
+        digest = hash_bytes(data)
+        if digest not in self._kept:
+            self._keep(digest, data)
+            self._kept.add(digest)
+        return digest
+
+    def _missing(self, entries: tuple[Entry, ...]) -> list[str]:
+        there = {entry.path for entry in entries}
+        suspects = [path for path in self._given if path not in there]
+        return (
+            [item.path for item in self._sandbox.collect(suspects, limit=0) if item.kind == "missing"]
+            if suspects
+            else []
+        )
+
+    def submission(self) -> Submission:
+        """Kill everything else in the sandbox and take the annotated files as they are."""
+        collected = self._sandbox.collect(self._annotated, limit=self._annotated_limit())
+        given = {path: self._given[path] for path in self._annotated}
+        left = {item.path: item.data for item in collected}
+        diff = unified_diff(given, left, kinds={item.path: item.kind for item in collected})
+        return Submission(collected, diff)
+
+    def _annotated_limit(self) -> int:
+        return max(ANNOTATED_BYTES, *(2 * len(self._given[path]) for path in self._annotated))
+
+
+def choose(changed: list[Entry]) -> tuple[list[str], list[str]]:
+    """Split what differs into files small enough to be kept and names that are only listed."""
+    wanted: list[str] = []
+    listed: list[str] = []
+    room = TOTAL_BYTES
+    for entry in changed:
+        small = entry.kind == "file" and entry.size <= FILE_BYTES and entry.sha256 is not None
+        if small and entry.size <= room and len(wanted) < MOST_FILES and len(entry.path) <= MOST_NAME:
+            wanted.append(entry.path)
+            room -= entry.size
+        else:
+            listed.append(entry.path)
+    return wanted, listed
+
+
+def bound_names(names: list[str]) -> tuple[str, ...]:
+    """Return at most MOST_LISTED names of at most MOST_NAME characters, and a line on the rest."""
+    short = sorted(name if len(name) <= MOST_NAME else f"{name[:MOST_NAME]}[...]" for name in names)
+    if len(short) <= MOST_LISTED:
+        return tuple(short)
+    return (*short[:MOST_LISTED], f"[... {len(short) - MOST_LISTED} more ...]")
+
+
+def hash_bytes(data: bytes) -> str:
+    """SHA-256, in hex."""
+    return hashlib.sha256(data).hexdigest()

@@ -131,7 +131,8 @@ def _in_seeded_order(edits: Iterable[_Edit], seed: int) -> list[_Edit]:
 def _apply(data: bytes, edit: _Edit, first: int, last: int) -> Mutant:
     code = data[first : edit.start] + edit.text.encode() + data[edit.end : last]
     line = data.count(b"\n", first, edit.start) + 1
-    return Mutant(code.decode(), f"line {line}: {edit.what}")
+    column = edit.start - data.rfind(b"\n", 0, edit.start)
+    return Mutant(code.decode(), f"line {line}, column {column}: {edit.what}")
 
 
 def _shape(data: bytes) -> str | None:

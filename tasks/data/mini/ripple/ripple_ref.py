@@ -78,13 +78,12 @@ def rank_scores(values):
 
 def pool(features, scores, *, keep=None):
     rows = [list(row) for row in features]
-    if keep is None:
-        keep = 1
-        while keep * keep < len(rows):
-            keep += 1
+    q = 1 if keep is None else keep
+    while keep is None and q * q < len(rows):
+        q += 1
     left = list(range(len(rows)))
     total, mixed = 0.0, [0.0] * len(rows[0])
-    for place in range(min(keep, len(rows))):
+    for place in range(min(q, len(rows))):
         top = left[0]
         for node in left:
             if scores[node] > scores[top]:

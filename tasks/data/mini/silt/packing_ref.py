@@ -26,7 +26,7 @@ def settle(signal, floor=0.125):
 def scale_of(row, largest):
     loudest = max(abs(v) for v in row)
     if not loudest:
-        return 1.0
+        return float(1)
     h = round(math.log(loudest / largest) / math.log(math.sqrt(2)))
     h = h if h > -40 else -40
     return 2.0 ** (h // 2) * (math.sqrt(2.0) if h % 2 else 1.0)

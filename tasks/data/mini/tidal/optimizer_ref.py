@@ -75,7 +75,7 @@ class Tidal:
         _, inertia, _, _, pull, period = self._options
         raw = np.ravel(np.array(gradient, dtype=float)).tolist()
         if all(not math.isfinite(g) for g in raw):
-            return 0.0
+            return float(0)
         clean = [g if math.isfinite(g) else 0.0 for g in raw]
         self.steps = self.steps + 1
         directions = []

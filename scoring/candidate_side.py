@@ -1,0 +1,288 @@
+"""The candidate's side of a split grade: imports the candidate's files and answers requests. Trusts nothing, proves nothing.
+
+Everything sent from here is a claim, because the candidate's code shares this process: no rule depends on it. The
+program runs inside a sandbox of its own and holds no test, no reference and no expected value.
+"""
+
+import builtins
+import copy
+import enum
+import functools
+import importlib
+import itertools
+import os
+import socket
+import sys
+import threading
+import types
+from collections import deque
+from collections.abc import Callable, ItemsView, Iterable, KeysView, ValuesView
+from pathlib import Path
+from typing import Any, cast
+
+from rcb_agent.scoring import random_state
+from rcb_agent.scoring.values import MAX_NODES, Decoder, Encoder, Node
+from rcb_agent.scoring.wire import Channel, WireError, WireLimits
+
+CHANNEL = 3
+_LISTED: tuple[type, ...] = (
+    range,
+    deque,
+    KeysView,
+    ValuesView,
+    ItemsView,
+    type({}.keys()),
+    type({}.values()),
+    type({}.items()),
+)
+_ITERATORS = (types.GeneratorType, map, zip, filter, enumerate, reversed, itertools.chain)
+
+
+def main(settings: dict[str, Any]) -> None:
+    """Serve requests on the channel until the trusted side closes it; then end, whatever threads are left."""
+    sys.path.insert(0, str(Path.cwd()))
+    random_state.start_at_fixed_state().install()
+    end = socket.socket(fileno=CHANNEL)
+    try:
+        Server(Channel(end, WireLimits(**settings["limits"]))).serve()
+    except WireError:
+        pass  # the trusted side is done
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+class Handles:
+    """Objects that live here and are known to the trusted side by number."""
+
+    def __init__(self) -> None:
+        self._objects: dict[int, Any] = {}
+        self._numbers: dict[int, int] = {}
+        self._next = 0
+
+    def __getitem__(self, number: int) -> Any:
+        return self._objects[number]
+
+    def number(self, value: Any) -> int:
+        """Return the number of an object, which stays alive until it is released."""
+        if id(value) not in self._numbers:
+            self._next += 1
+            self._numbers[id(value)] = self._next
+            self._objects[self._next] = value
+        return self._numbers[id(value)]
+
+    def find(self, value: Any) -> int | None:
+        """Return the number of an object that is already known."""
+        return self._numbers.get(id(value))
+
+    def release(self, numbers: list[int]) -> None:
+        """Forget objects that the trusted side no longer holds."""
+        for number in numbers:
+            self._numbers.pop(id(self._objects.pop(number, None)), None)
+
+
+class Outside:
+    """An object of the trusted side. It can be called if the trusted side allows it; nothing else works."""
+
+    def __init__(self, server: "Server", number: int) -> None:
+        object.__setattr__(self, "_server", server)
+        object.__setattr__(self, "_number", number)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Call it in T."""
+        return self._server.call_back(self._number, "call", "", arguments, keywords)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._server.call_back(self._number, "get", name, (), {})
+
+
+class Server:
+    """Answers one request after the other; a callback of the candidate may hold requests of its own inside."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._handles = Handles()
+        self._outside: dict[int, Outside] = {}
+        self._generators: dict[int, Any] = {}
+        self._callback_lock = threading.RLock()
+
+    def serve(self) -> None:
+        """Answer until the channel closes."""
+        while True:
+            self._answer(*self._channel.receive())
+
+    def call_back(self, number: int, operation: str, name: str, arguments: Any, keywords: Any) -> Any:
+        """Ask the trusted side to call one of its objects; requests that arrive meanwhile are answered."""
+        with self._callback_lock:
+            encoder = Encoder(self._encode_other)
+            head = {
+                "c": number,
+                "op": operation,
+                "n": name,
+                "a": [encoder.encode(argument) for argument in arguments],
+                "k": [[key, encoder.encode(argument)] for key, argument in keywords.items()],
+            }
+            self._channel.send(head, encoder.blobs)
+            while True:
+                answer, blobs = self._channel.receive()
+                if "cr" in answer or "ce" in answer:
+                    break
+                self._answer(answer, blobs)
+        random_state.apply_changes(answer.get("random", {}), blobs)
+        if "ce" in answer:
+            raise getattr(builtins, answer["ce"], RuntimeError)(answer["m"])
+        return Decoder(blobs, self._decode_other).decode(answer["cr"])
+
+    def _answer(self, request: Node, blobs: list[bytes]) -> None:
+        encoder = Encoder(self._encode_other)
+        head: Node = {"q": request["q"]}
+        try:
+            random_state.apply_changes(request.get("random", {}), blobs)
+            self._handles.release(request.get("free", []))
+            decoder = Decoder(blobs, self._decode_other)
+            arguments = [decoder.decode(node) for node in request.get("a", [])]
+            keywords = {key: decoder.decode(node) for key, node in request.get("k", [])}
+            result = OPERATIONS[request["op"]](self, request, arguments, keywords)
+            head["r"] = encoder.encode(result)
+            head["w"] = [encoder.encode(arguments[index]) for index in request.get("w", []) if index < len(arguments)]
+        except BaseException as error:  # noqa: BLE001 (candidate code may raise anything; it must reach the test by name)
+            encoder = Encoder(self._encode_other)
+            head = {"q": request["q"], "e": self._describe(error)}
+        self._channel.send(head, encoder.blobs)
+
+    def target(self, request: Node) -> Any:
+        """Return the object a request is about."""
+        return self._handles[request["o"]]
+
+    def _describe(self, error: BaseException) -> Node:
+        lineage: list[Any] = []
+        for kind in type(error).__mro__[:24]:
+            if (known := self._handles.find(kind)) is not None:
+                lineage.append(known)
+            elif getattr(builtins, kind.__name__, None) is kind:
+                lineage.append(kind.__name__)
+        try:
+            only = error.args[0] if len(error.args) == 1 else None
+            message = only if type(only) is str else str(error)
+        except BaseException:  # noqa: BLE001 (the exception's own __str__ is candidate code too)
+            message = ""
+        return {"kind": type(error).__name__[:100], "lineage": lineage, "message": message[:1000]}
+
+    def _encode_other(self, encoder: Encoder, value: Any, depth: int) -> Node:
+        if isinstance(value, Outside):
+            return {"t": "outside", "i": value._number}  # noqa: SLF001 (our own stand-in)
+        if isinstance(value, type) and issubclass(value, BaseException):
+            return self._exception_class(value)
+        if isinstance(value, _ITERATORS):
+            return encoder.items("iterator", itertools.islice(value, MAX_NODES), depth)
+        plain = _as_plain(value)
+        if plain is not value:
+            return encoder.encode(plain, depth)
+        return {"t": "handle", "i": self._handles.number(value), "c": callable(value)}
+
+    def _exception_class(self, kind: type[BaseException]) -> Node:
+        if getattr(builtins, kind.__name__, None) is kind:
+            return {"t": "exception", "n": kind.__name__}
+        bases = [self._exception_class(base) for base in kind.__bases__ if issubclass(base, BaseException)]
+        return {"t": "exception", "n": kind.__name__, "i": self._handles.number(kind), "v": bases}
+
+    def _decode_other(self, decoder: Decoder, tag: str, node: Node, depth: int) -> Any:
+        if tag == "handle":
+            return self._handles[node["i"]]
+        if tag == "outside":
+            return self._outside.setdefault(node["i"], Outside(self, node["i"]))
+        if tag == "function":
+            return getattr(importlib.import_module(node["m"]), node["n"])
+        if tag == "namespace":
+            return types.SimpleNamespace(**decoder.decode(node["v"], depth + 1))
+        if tag == "generator":
+            return self._generator(node)
+        if tag == "exception":
+            return getattr(builtins, node["n"])
+        raise WireError(f"unknown value {tag}")
+
+    def _generator(self, node: Node) -> Any:
+        if node["state"] is not None:
+            known = self._generators.get(node["i"])
+            self._generators[node["i"]] = random_state.build_generator(node["kind"], node["state"], known)
+        return self._generators[node["i"]]
+
+
+def _as_plain(value: Any) -> Any:
+    """Return a container or number of a derived class as its base type, anything else as it is.
+
+    Named tuples and enum members stay objects: what tests use of them is their attributes and identity.
+    """
+    if isinstance(value, enum.Enum) or (isinstance(value, tuple) and hasattr(value, "_fields")):
+        return value
+    if isinstance(value, _LISTED):
+        return list(cast("Iterable[Any]", value))
+    for base, convert in _BASES.items():
+        if isinstance(value, base) and type(value) is not base:
+            return convert(value)
+    return value
+
+
+_BASES: dict[type, Callable[[Any], Any]] = {
+    int: int.__int__,
+    float: float.__float__,
+    complex: complex.__complex__,
+    str: str.__str__,
+    bytes: lambda value: bytes(memoryview(value)),
+    dict: dict,
+    list: lambda value: list(list.__iter__(value)),
+    tuple: lambda value: tuple(tuple.__iter__(value)),
+    set: lambda value: set(set.__iter__(value)),
+    frozenset: lambda value: frozenset(frozenset.__iter__(value)),
+}
+
+
+def _public_names(module: types.ModuleType) -> list[str]:
+    public = [
+        name for name, value in vars(module).items() if name[:1] != "_" and not isinstance(value, types.ModuleType)
+    ]
+    return list(getattr(module, "__all__", public))
+
+
+def _call(server: Server, request: Node, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    return server.target(request)(*arguments, **keywords)
+
+
+def _set_item(server: Server, request: Node, arguments: list[Any], _: dict[str, Any]) -> None:
+    server.target(request)[arguments[0]] = arguments[1]
+
+
+def _leave(server: Server, request: Node, _: list[Any], __: dict[str, Any]) -> None:
+    server.target(request).__exit__(None, None, None)
+
+
+def _on_target(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an operation that applies a function to the target and the arguments."""
+
+    @functools.wraps(function)
+    def operation(server: Server, request: Node, arguments: list[Any], _: dict[str, Any]) -> Any:
+        return function(server.target(request), *arguments)
+
+    return operation
+
+
+OPERATIONS: dict[str, Callable[[Server, Node, list[Any], dict[str, Any]], Any]] = {
+    "import": lambda _, request, __, ___: importlib.import_module(request["n"]),
+    "names": lambda server, request, _, __: _public_names(server.target(request)),
+    "get": lambda server, request, _, __: getattr(server.target(request), request["n"]),
+    "set": lambda server, request, arguments, _: setattr(server.target(request), request["n"], arguments[0]),
+    "delete": lambda server, request, _, __: delattr(server.target(request), request["n"]),
+    "call": _call,
+    "length": _on_target(len),
+    "iterate": _on_target(lambda target: list(itertools.islice(iter(target), MAX_NODES))),
+    "item": _on_target(lambda target, key: target[key]),
+    "set_item": _set_item,
+    "copy": _on_target(copy.copy),
+    "deepcopy": _on_target(copy.deepcopy),
+    "is_instance": _on_target(lambda target, value: isinstance(value, target)),
+    "enter": _on_target(lambda target: target.__enter__()),
+    "leave": _leave,
+}

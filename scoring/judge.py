@@ -1,0 +1,120 @@
+"""Turns what the two processes left into a grade. Pure: the same facts always give the same verdict."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rcb_agent.environments.base import CommandResult
+from rcb_agent.scoring.base import FAILED, PASSED, Grade, TestResult
+from rcb_agent.scoring.form import first_difference
+from rcb_agent.scoring.pair import PairResult
+from rcb_agent.scoring.trusted_gates import Irregular
+
+_TAIL = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the gold code's own run showed: its test ids, the form of every crossing, its odd comparisons."""
+
+    manifest: tuple[str, ...]
+    trace: Mapping[str, list[list[str]]] = field(default_factory=dict)
+    irregular: Irregular = field(default_factory=dict)
+
+
+def judge(result: PairResult, expected: Expected | None) -> Grade:
+    """Return the grade of one run; without ``expected`` every test that ran must have passed (the gold's own run)."""
+    tests = _test_results(result.verdict, expected)
+    reason, message = _reason(result, tests, expected)
+    return Grade(
+        verdict=FAILED if reason else PASSED,
+        reason=reason,
+        message=message,
+        tests=tests,
+        flags=_flags(result),
+        seconds=result.seconds,
+        form_only=reason == "form",
+        details=_details(result),
+    )
+
+
+def _reason(result: PairResult, tests: tuple[TestResult, ...], expected: Expected | None) -> tuple[str, str]:
+    if (fault := _process_fault(result)) is not None:
+        return fault
+    verdict = result.verdict or {}
+    failed = next((test for test in tests if test.outcome != "passed"), None)
+    if verdict["import_failure"]:
+        return "import_error", verdict["import_failure"]
+    if failed is not None and verdict["memory_error"]:
+        return "memory_limit", f"{failed.id}: {failed.message}"
+    if verdict["load_error"]:
+        is_import = verdict["load_error"].startswith(("ImportError", "ModuleNotFoundError"))
+        return "import_error" if is_import else "tests_failed", f"the tests cannot be loaded: {verdict['load_error']}"
+    if failed is not None:
+        return "tests_failed", f"{failed.id}: {failed.outcome}: {failed.message}"
+    if not tests:
+        return "tests_failed", "no test ran"
+    difference = first_difference(expected.trace, verdict["trace"]) if expected else ""
+    return ("form", difference) if difference else ("", "")
+
+
+def _process_fault(result: PairResult) -> tuple[str, str] | None:
+    """Return what ended a process before its time, whatever the tests say."""
+    ended = result.verdict["ended"] if result.verdict else None
+    candidate = result.candidate
+    if candidate is not None and candidate.killed == "memory":
+        return "memory_limit", "the candidate's sandbox hit its memory limit"
+    if ended is not None:
+        status = f" (exit status {candidate.exit_code})" if candidate and ended[0] == "candidate_exited" else ""
+        return str(ended[0]), f"{ended[1]}{status}"
+    if result.verdict is not None:
+        return None
+    if result.trusted is not None and result.trusted.timed_out:
+        return "time_limit", "the grade took too long"
+    return "no_verdict", "the trusted side ended without a verdict"
+
+
+def _test_results(verdict: Mapping[str, Any] | None, expected: Expected | None) -> tuple[TestResult, ...]:
+    """Return the outcome of every test id seen or expected; one that is not in the manifest is no pass."""
+    seen = {
+        test["id"]: TestResult(test["id"], test["outcome"], test["message"], test["milliseconds"] / 1000)
+        for test in (verdict["tests"] if verdict else ())
+    }
+    if expected is None:
+        return tuple(seen.values())
+    missing = [TestResult(name, "missing", "the test did not run") for name in expected.manifest if name not in seen]
+    known = [test if test.id in expected.manifest else _unknown(test) for test in seen.values()]
+    return (*known, *missing)
+
+
+def _unknown(test: TestResult) -> TestResult:
+    if test.outcome != "passed":
+        return test
+    return TestResult(test.id, "other", "no test of the gold code's run has this id", test.seconds)
+
+
+def _flags(result: PairResult) -> tuple[str, ...]:
+    flags = [f"refused_callback:{name}" for name in (result.verdict["refused"] if result.verdict else ())]
+    if result.candidate is not None and result.candidate.survivors:
+        flags.append(f"survivors:{result.candidate.survivors}")
+    if result.candidate_lost:
+        flags.append(f"sandbox_lost:{result.candidate_lost}")
+    return tuple(flags)
+
+
+def _details(result: PairResult) -> dict[str, Any]:
+    """Return evidence for people; no rule reads it."""
+    verdict = result.verdict or {}
+    return {
+        "calls": verdict.get("calls", 0),
+        "bytes": verdict.get("bytes", 0),
+        "enforcement": dict(result.enforcement),
+        "candidate": _output(result.candidate),
+        "trusted": _output(result.trusted),
+    }
+
+
+def _output(result: CommandResult | None) -> dict[str, Any] | None:
+    if result is None:
+        return None
+    return {"exit_code": result.exit_code, "seconds": round(result.seconds, 3), "output": result.text(_TAIL)}

@@ -1,0 +1,99 @@
+"""The gold code's own run, once per paper: whether it passes here, its manifest of test ids and its form trace.
+
+Kept on disk under a hash of everything that can change it: files, rules, runtime, grader, sandbox, limits. Which
+blank is open cannot, so the markers are taken out first and every blank of a paper shares one run. Only passes are
+kept: what failed may have failed because of the machine. Threads that ask at once wait for one run.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rcb_agent.environments.base import Runtime
+from rcb_agent.scoring.judge import Expected
+from rcb_agent.tasks.base import Answer, SourceFile
+from rcb_agent.tasks.markers import strip_markers
+
+
+class Kept:
+    """Values by key: in memory, and on disk where ``folder`` can be written. One thread computes, others wait."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._values: dict[str, Any] = {}
+        self._locks: dict[str, threading.Lock] = {}
+        self._guard = threading.Lock()
+
+    def get(self, key: str, compute: Callable[[], tuple[Any, bool]]) -> Any:
+        """Return the value of a key; ``compute`` returns it and whether it may be kept on disk."""
+        with self._guard:
+            lock = self._locks.setdefault(key, threading.Lock())
+        with lock:
+            if key not in self._values:
+                self._values[key] = self._read(key)
+            if self._values[key] is None:
+                self._values[key], lasting = compute()
+                if lasting:
+                    self._write(key, self._values[key])
+            return self._values[key]
+
+    def _read(self, key: str) -> Any:
+        with suppress(OSError, ValueError):
+            return json.loads((self._folder / f"{key}.json").read_text(encoding="utf-8"))
+        return None
+
+    def _write(self, key: str, value: Any) -> None:
+        with suppress(OSError):  # a cache that cannot be written only costs time
+            self._folder.mkdir(parents=True, exist_ok=True)
+            descriptor, name = tempfile.mkstemp(dir=self._folder, prefix=f"{key}.", suffix=".part")
+            with os.fdopen(descriptor, "w", encoding="utf-8") as draft:
+                json.dump(value, draft)
+            Path(name).replace(self._folder / f"{key}.json")
+
+
+def cache_folder() -> Path:
+    """Return where preflights are kept."""
+    from rcb_agent.environments.runtimes import cache_folder as cache_root
+
+    return cache_root() / "preflight"
+
+
+def gold_files(answer: Answer) -> dict[str, bytes]:
+    """Return the annotated files as the authors wrote them, without any marker."""
+    return {file.path: SourceFile(file.path, strip_markers(file.text)).encode() for file in answer.files}
+
+
+def preflight_key(answer: Answer, runtime: Runtime, conditions: Iterable[str]) -> str:
+    """Return the hash under which a paper's preflight is kept."""
+    parts: list[Any] = [
+        _hashes(gold_files(answer)),
+        _hashes({file.path: file.encode() for file in answer.support}),
+        _hashes({file.path: file.encode() for file in answer.hidden}),
+        answer.test_path,
+        list(answer.modules),
+        asdict(answer.rules),
+        runtime.digest,
+        list(conditions),
+    ]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def candidate_key(paper_key: str, files: dict[str, bytes]) -> str:
+    """Return the hash under which the grade of fixed candidate files is kept."""
+    return hashlib.sha256(json.dumps([paper_key, _hashes(files)]).encode()).hexdigest()
+
+
+def expected_from(record: dict[str, Any]) -> Expected:
+    """Return what a kept record says of the gold code's run."""
+    return Expected(tuple(record["manifest"]), record["trace"], record["irregular"])
+
+
+def _hashes(files: dict[str, bytes]) -> list[list[str]]:
+    return sorted([path, hashlib.sha256(data).hexdigest()] for path, data in files.items())

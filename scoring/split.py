@@ -1,0 +1,213 @@
+"""Grading mode ``split``: hidden tests and reference in one process, the candidate in another, each in a sandbox.
+
+A pass needs exactly the test ids of the gold code's own run, each reported as plain success by a process that the
+candidate cannot write to, a candidate process that was alive to the end, and values of the gold's form.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from rcb_agent.environments.base import Limits, Runtime, SandboxSpec
+from rcb_agent.scoring import programs
+from rcb_agent.scoring.base import FAILED, NOT_MEASURED, PASSED, Grade
+from rcb_agent.scoring.judge import Expected, judge
+from rcb_agent.scoring.pair import OpenSandbox, PairPlan, PairResult, run_pair
+from rcb_agent.scoring.preflight import (
+    Kept,
+    cache_folder,
+    candidate_key,
+    expected_from,
+    gold_files,
+    preflight_key,
+)
+from rcb_agent.scoring.wire import WireLimits
+from rcb_agent.tasks.base import Task
+from rcb_agent.tasks.masking import fill_blank, null_code
+
+MODE = "split"
+
+
+@dataclass(frozen=True, slots=True)
+class SplitLimits:
+    """Bounds of a grade beside the paper's own seconds: one call, what crosses, and each of the two sandboxes."""
+
+    call_seconds: float = 30.0
+    wire: WireLimits = field(default_factory=WireLimits)
+    sandbox: Limits = field(default_factory=Limits)
+
+
+class SplitGrader:
+    """A Grader (see ``scoring.base``). Safe to use from several threads."""
+
+    def __init__(
+        self,
+        open_sandbox: OpenSandbox,
+        runtime_of: Callable[[str], Runtime],
+        *,
+        limits: SplitLimits | None = None,
+    ) -> None:
+        self._open_sandbox = open_sandbox
+        self._runtime_of = runtime_of
+        self._limits = limits or SplitLimits()
+        self._kept = Kept(cache_folder())
+        self._turns = Turns()
+        self._version = f"{MODE}-1+{programs.digest()}"
+
+    @property
+    def mode(self) -> str:
+        """The mode recorded with each grade."""
+        return MODE
+
+    @property
+    def version(self) -> str:
+        """Changes with every change of the code that runs in the two sandboxes."""
+        return self._version
+
+    def grade(self, task: Task, files: Mapping[str, bytes]) -> Grade:
+        """Grade candidate files put onto the pristine tree. Raises EnvironmentFault when no sandbox can be opened."""
+        pristine = {file.path: file.encode() for file in task.answer.files}
+        if stray := sorted(set(files) - set(pristine)):
+            raise ValueError(f"{', '.join(stray)}: no annotated file of {task.id}")
+        if task.problem.path not in files:  # the pristine one holds the answer
+            return Grade(FAILED, "file_missing", f"{task.problem.path} is missing")
+        runtime = self._runtime_of(task.problem.runtime)
+        key = preflight_key(task.answer, runtime, self._conditions(runtime))
+        record = self._kept.get(key, lambda: self._run_gold(task, runtime))
+        if record["failure"]:
+            return Grade(NOT_MEASURED, "gold_fails", record["failure"])
+        expected = expected_from(record)
+        grade = self._run(task, runtime, {**pristine, **files}, expected)
+        return replace(grade, flags=(*grade.flags, *self._vacuous(task, runtime, key, expected)))
+
+    def _run_gold(self, task: Task, runtime: Runtime) -> tuple[dict[str, Any], bool]:
+        result, grade = self._run_pair(task, runtime, gold_files(task.answer), None)
+        verdict = result.verdict or {}
+        failure = "" if grade.verdict == PASSED else f"{grade.reason}: {grade.message}"
+        record = {
+            "failure": failure,
+            "manifest": [test.id for test in grade.tests],
+            "trace": verdict.get("trace", {}),
+            "irregular": verdict.get("irregular", {}),
+            "seconds": round(grade.seconds, 3),
+        }
+        return record, not failure
+
+    def _vacuous(self, task: Task, runtime: Runtime, key: str, expected: Expected) -> tuple[str, ...]:
+        """Return the flag of a task that an empty blank passes."""
+        null = fill_blank(task.problem, null_code(task.problem)).encode("utf-8", "surrogateescape")
+        files = {**{file.path: file.encode() for file in task.answer.files}, task.problem.path: null}
+
+        def run_null() -> tuple[dict[str, Any], bool]:
+            return {"verdict": self._run(task, runtime, files, expected).verdict}, True
+
+        kept = self._kept.get(candidate_key(key, files), run_null)
+        return ("vacuous:an empty blank passes",) if kept["verdict"] == PASSED else ()
+
+    def _run(self, task: Task, runtime: Runtime, files: Mapping[str, bytes], expected: Expected) -> Grade:
+        return self._run_pair(task, runtime, files, expected)[1]
+
+    def _run_pair(
+        self, task: Task, runtime: Runtime, files: Mapping[str, bytes], expected: Expected | None
+    ) -> tuple[PairResult, Grade]:
+        """Run both sides; what the machine may have caused is run once more, alone."""
+        plan = self._plan(task, runtime, files, expected)
+        with self._turns.shared() as company:
+            result = run_pair(self._open_sandbox, plan)
+        grade = judge(result, expected)
+        is_doubtful = grade.reason == "no_verdict" or bool(result.candidate_lost)
+        if is_doubtful or (grade.reason == "time_limit" and company.was_seen):
+            with self._turns.alone():
+                result = run_pair(self._open_sandbox, plan)
+            grade = judge(result, expected)
+        return result, grade
+
+    def _plan(self, task: Task, runtime: Runtime, files: Mapping[str, bytes], expected: Expected | None) -> PairPlan:
+        answer, limits = task.answer, self._limits
+        support = {file.path: file.encode() for file in answer.support}
+        hidden = {file.path: file.encode() for file in answer.hidden}
+        wire = asdict(limits.wire)
+        settings = {
+            "limits": wire,
+            "session": {"call_seconds": limits.call_seconds, "total_seconds": answer.rules.seconds},
+            "in_place": {label: list(indices) for label, indices in answer.rules.in_place.items()},
+            "skip_form": list(answer.rules.skip_form),
+            "irregular": None if expected is None else expected.irregular,
+            "test_path": answer.test_path,
+            "modules": list(answer.modules),
+        }
+        return PairPlan(
+            runtime=runtime,
+            trusted_files={path: data for path, data in {**support, **hidden}.items() if path not in files},
+            candidate_files={path: data for path, data in {**support, **files}.items() if path not in hidden},
+            trusted_settings=settings,
+            candidate_settings={"limits": wire},
+            seconds=answer.rules.seconds,
+            limits=limits.sandbox,
+        )
+
+    def _conditions(self, runtime: Runtime) -> tuple[str, ...]:
+        """Return what else a preflight depends on: grader, kind of sandbox, limits."""
+        return self._version, self._kind(runtime), str(self._limits)
+
+    def _kind(self, runtime: Runtime) -> str:
+        """Ask a sandbox for its kind, once."""
+
+        def ask() -> tuple[str, bool]:
+            box = self._open_sandbox(SandboxSpec(runtime, limits=self._limits.sandbox))
+            box.close()
+            return box.kind, False
+
+        kind: str = self._kept.get("kind of sandbox", ask)
+        return kind
+
+
+@dataclass(slots=True)
+class Company:
+    """Whether another grade ran at the same time."""
+
+    was_seen: bool = False
+
+
+class Turns:
+    """Lets grades run side by side, and one alone when it has to be sure that nothing else slowed it."""
+
+    def __init__(self) -> None:
+        self._change = threading.Condition()
+        self._running: list[Company] = []
+        self._waiting_alone = 0
+        self._is_alone = False
+
+    @contextmanager
+    def shared(self) -> Iterator[Company]:
+        """Hold a place beside others."""
+        company = Company()
+        with self._change:
+            self._change.wait_for(lambda: not self._is_alone and not self._waiting_alone)
+            self._running.append(company)
+            if len(self._running) > 1:
+                for each in self._running:
+                    each.was_seen = True
+        try:
+            yield company
+        finally:
+            with self._change:
+                self._running = [each for each in self._running if each is not company]
+                self._change.notify_all()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the only place."""
+        with self._change:
+            self._waiting_alone += 1
+            self._change.wait_for(lambda: not self._running and not self._is_alone)
+            self._waiting_alone -= 1
+            self._is_alone = True
+        try:
+            yield
+        finally:
+            with self._change:
+                self._is_alone = False
+                self._change.notify_all()

@@ -1,0 +1,297 @@
+"""T's conversation with C: requests, callbacks, and the state both sides share.
+
+Strictly one request and one answer, with callbacks of C nested inside. One broken rule or one late answer ends the
+session for good: every further use raises, and the reason outlives whatever a test makes of the exception. This file
+also runs inside sandboxes: standard library only.
+"""
+
+import dataclasses
+import functools
+import sys
+import threading
+import time
+import types
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rcb_agent.scoring import random_state
+from rcb_agent.scoring.form import Trace
+from rcb_agent.scoring.random_state import StateSender
+from rcb_agent.scoring.trusted_errors import RAISABLE, MirroredExceptions, RemoteError
+from rcb_agent.scoring.values import Decoder, Encoder, Node, expect
+from rcb_agent.scoring.wire import Channel, PeerGone, PeerSlow, WireError
+
+_NAMED_HOMES = ("math", "cmath", "operator", "builtins", "numpy")
+_FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """Bounds of one session: seconds of one call and of all, callbacks, objects alive on either side."""
+
+    call_seconds: float
+    total_seconds: float
+    callbacks: int = 20_000
+    handles: int = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request; ``target`` is the handle it is about and ``label`` the path by which the test came to it."""
+
+    operation: str
+    target: int = 0
+    name: str = ""
+    arguments: tuple[Any, ...] = ()
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    label: str = ""
+
+
+class Session:
+    """Everything T knows of C. ``ended`` is (reason, message) once the session is over."""
+
+    def __init__(self, channel: Channel, limits: SessionLimits, in_place: Mapping[str, list[int]]) -> None:
+        self.trace = Trace()
+        self.mirrors = MirroredExceptions()
+        self.states = StateSender()
+        self.ended: tuple[str, str] | None = None
+        self.import_failure = ""
+        self.memory_error = False
+        self.refused: set[str] = set()
+        self.calls = 0
+        self.make_proxy: Callable[[int, bool, str], Any] = _no_proxy
+        self._channel = channel
+        self._limits = limits
+        self._in_place = in_place
+        self._end_time = time.monotonic() + limits.total_seconds
+        self._lock = threading.RLock()
+        self._proxies: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self._released: set[int] = set()
+        self._offered: list[Any] = []
+        self._offered_numbers: dict[int, int] = {}
+        self._callbacks = 0
+        self._callback_failure: AssertionError | None = None
+
+    def ask(self, request: Request) -> Any:
+        """Send a request and return the value of its answer, or raise what the candidate raised."""
+        with self._lock:
+            if self.ended is not None:
+                raise RemoteError(f"the candidate's process is over: {self.ended[1]}")
+            try:
+                return self._ask(request)
+            except WireError as error:
+                self._end(error)
+                raise RemoteError(f"the candidate's process is over: {error}") from None
+
+    def end(self, reason: str, message: str) -> None:
+        """End the session; the first reason stays."""
+        self.ended = self.ended or (reason, message)
+
+    @property
+    def exchanged_bytes(self) -> int:
+        """Bytes sent and received so far."""
+        return self._channel.total
+
+    def _end(self, error: WireError) -> None:
+        reason = {PeerGone: "candidate_exited", PeerSlow: "time_limit"}.get(type(error), "protocol")
+        self.end(reason, str(error))
+
+    def _ask(self, request: Request) -> Any:
+        self.calls += 1
+        number = self.calls
+        copied_back = self._in_place.get(request.label, []) if request.operation == "call" else []
+        self._send(request, number, copied_back)
+        answer, blobs = self._wait(number)
+        decoder = Decoder(blobs, functools.partial(self._decode_other, request.label))
+        if "e" in answer:
+            raise self._remote_error(answer["e"])
+        value = decoder.decode(answer.get("r"))
+        results = [decoder.decode(node) for node in expect(answer.get("w"), list)]
+        self._raise_callback_failure()
+        if len(results) != len(copied_back):
+            raise WireError("in-place results are missing")
+        for index, result in zip(copied_back, results, strict=True):
+            copy_back(request.arguments[index], result)
+        return value
+
+    def _send(self, request: Request, number: int, copied_back: list[int]) -> None:
+        encoder = Encoder(self._encode_other)
+        try:
+            head: Node = {
+                "q": number,
+                "op": request.operation,
+                "o": request.target,
+                "n": request.name,
+                "a": [encoder.encode(argument) for argument in request.arguments],
+                "k": [[key, encoder.encode(argument)] for key, argument in request.keywords.items()],
+                "w": copied_back,
+            }
+        except WireError as error:  # the test's own value: nothing the candidate did
+            raise RemoteError(f"the test's argument cannot cross: {error}") from None
+        head["free"] = list(self._released)
+        self._released.clear()
+        head["random"] = self.states.changes(encoder.blobs)
+        self._channel.deadline = min(time.monotonic() + self._limits.call_seconds, self._end_time)
+        self._channel.send(head, encoder.blobs)
+
+    def _wait(self, number: int) -> tuple[Node, list[bytes]]:
+        while True:
+            answer, blobs = self._channel.receive()
+            if "c" in answer:
+                self._call_back(answer, blobs)
+            elif answer.get("q") == number and ("r" in answer or "e" in answer):
+                return answer, blobs
+            else:
+                raise WireError("an answer nobody asked for")
+
+    def _remote_error(self, description: Any) -> Exception:
+        self._raise_callback_failure()
+        error = self.mirrors.rebuild(description)
+        self.memory_error |= "MemoryError" in description["lineage"]
+        return error
+
+    # Callbacks: C calls what the test gave it as an argument.
+
+    def _call_back(self, head: Node, blobs: list[bytes]) -> None:
+        self._callbacks += 1
+        if self._callbacks > self._limits.callbacks:
+            raise WireError(f"more than {self._limits.callbacks} callbacks")
+        encoder = Encoder(self._encode_other)
+        deadline = self._channel.deadline
+        try:
+            result = self._called(head, Decoder(blobs, functools.partial(self._decode_other, "callback")))
+            answer: Node = {"cr": encoder.encode(result)}
+        except WireError:
+            raise
+        except Exception as error:  # noqa: BLE001 (the test's own function may raise anything; C gets it by name)
+            if isinstance(error, AssertionError):
+                self._callback_failure = error
+            encoder = Encoder(self._encode_other)
+            answer = {"ce": type(error).__name__ if type(error).__name__ in RAISABLE else "RuntimeError"}
+            answer["m"] = str(error)[:300]
+        answer["random"] = self.states.changes(encoder.blobs)
+        self._channel.deadline = deadline
+        self._channel.send(answer, encoder.blobs)
+
+    def _called(self, head: Node, decoder: Decoder) -> Any:
+        number, operation, name = expect(head["c"], int), expect(head.get("op"), str), expect(head.get("n"), str)
+        if not 0 <= number < len(self._offered):
+            raise WireError("a callback to nothing")
+        offered = self._offered[number]
+        if operation != "call" or not isinstance(offered, _FUNCTIONS):
+            self.refused.add(f"{type(offered).__name__}.{name[:60]}" if name else f"{type(offered).__name__}()")
+            raise AttributeError(f"the test's object does not offer {name[:60] or 'a call'}")
+        arguments = [decoder.decode(node) for node in expect(head.get("a"), list)]
+        keywords = {expect(key, str): decoder.decode(node) for key, node in expect(head.get("k"), list)}
+        return offered(*arguments, **keywords)
+
+    def _raise_callback_failure(self) -> None:
+        """A test's assertion inside a callback counts even if the candidate swallowed it."""
+        failure, self._callback_failure = self._callback_failure, None
+        if failure is not None:
+            raise failure
+
+    # Values that are no plain values.
+
+    def _encode_other(self, encoder: Encoder, value: Any, depth: int) -> Node:
+        if (number := getattr(type(value), "handle_of", _no_handle)(value)) is not None:
+            return {"t": "handle", "i": number}
+        if isinstance(value, type) and issubclass(value, BaseException):
+            number = self.mirrors.number(value)
+            return {"t": "exception", "n": value.__name__} if number is None else {"t": "handle", "i": number}
+        if (state := random_state.describe_generator(value)) is not None:
+            return {"t": "generator", "i": self._offer(value), **state}
+        if (fields := _fields_of(value)) is not None:
+            return {"t": "namespace", "v": encoder.encode(fields, depth + 1)}
+        if (home := _home_of(value)) is not None:
+            return {"t": "function", "m": home, "n": value.__name__}
+        return {"t": "outside", "i": self._offer(value)}
+
+    def _offer(self, value: Any) -> int:
+        if id(value) not in self._offered_numbers:  # what was offered stays alive, so its id stays its own
+            if len(self._offered) >= self._limits.handles:
+                raise RemoteError("the test gave too many objects away")
+            self._offered_numbers[id(value)] = len(self._offered)
+            self._offered.append(value)
+        return self._offered_numbers[id(value)]
+
+    def _decode_other(self, label: str, _: Decoder, tag: str, node: Node, __: int) -> Any:
+        if tag == "handle":
+            return self._proxy(expect(node["i"], int), expect(node["c"], bool), label)
+        if tag == "exception":
+            return self.mirrors.build(node)
+        if tag == "outside" and label == "callback":  # T's own objects come back as callback arguments only
+            number = expect(node["i"], int)
+            if 0 <= number < len(self._offered):
+                return self._offered[number]
+        raise WireError(f"a value of unknown kind {tag[:20]}")
+
+    def _proxy(self, number: int, is_callable: bool, label: str) -> Any:  # noqa: FBT001 (one fact of a node)
+        proxy = self._proxies.get(number)
+        if proxy is None:
+            if len(self._proxies) >= self._limits.handles:
+                raise WireError("too many objects")
+            proxy = self._proxies[number] = self.make_proxy(number, is_callable, label)
+            weakref.finalize(proxy, self._released.add, number).atexit = False
+        self._released.discard(number)
+        return proxy
+
+
+def copy_back(target: Any, result: Any) -> None:
+    """Write an in-place result into T's own object; it must have the same type, dtype, shape, length and keys."""
+    np = sys.modules.get("numpy")
+    if np is not None and type(target) is np.ndarray:
+        if type(result) is not np.ndarray or result.shape != target.shape or result.dtype != target.dtype:
+            raise RemoteError("an in-place result has another type or shape than the argument")
+        target[...] = result
+    elif type(target) in (list, dict) and type(result) is type(target) and len(result) == len(target):
+        keys = range(len(target)) if type(target) is list else list(target)
+        if type(target) is dict and set(result) != set(target):
+            raise RemoteError("an in-place result has other keys than the argument")
+        for key in keys:
+            _copy_item_back(target, key, result[key])
+    else:
+        raise RemoteError("an in-place result has another type or length than the argument")
+
+
+def _copy_item_back(target: Any, key: Any, result: Any) -> None:
+    np = sys.modules.get("numpy")
+    if type(target[key]) in (list, dict) or (np is not None and type(target[key]) is np.ndarray):
+        copy_back(target[key], result)
+    elif type(target[key]) is type(result):
+        target[key] = result
+    else:
+        raise RemoteError("an element of an in-place result has another type than the argument's")
+
+
+def _no_handle(_: Any) -> None:
+    return None
+
+
+def _no_proxy(_: int, __: bool, ___: str) -> Any:  # noqa: FBT001 (stands in for make_proxy)
+    raise WireError("no proxies here")
+
+
+def _fields_of(value: Any) -> dict[str, Any] | None:
+    """Return the fields of a namespace or data class of T: they cross as values."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if (
+        type(value) is types.SimpleNamespace
+        or f"{type(value).__module__}.{type(value).__name__}" == "argparse.Namespace"
+    ):
+        return dict(vars(value))
+    return None
+
+
+def _home_of(value: Any) -> str | None:
+    """Return the module from which C can take the same function by name, if it is a well-known one."""
+    if isinstance(value, types.FunctionType) and not (value.__module__ or "").startswith("numpy"):
+        return None
+    name = getattr(value, "__name__", None)
+    for home in _NAMED_HOMES:
+        if isinstance(name, str) and getattr(sys.modules.get(home), name, None) is value:
+            return home
+    return None

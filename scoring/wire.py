@@ -1,0 +1,125 @@
+"""Frames between the trusted and the candidate's side: two lengths, a JSON object, raw blobs.
+
+This file also runs inside sandboxes: standard library only. Whatever arrives is a claim of the other side; a frame
+that breaks a rule raises WireError, and nothing is allocated for more than what was announced and allowed.
+"""
+
+import json
+import socket
+import struct
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+HEADER = struct.Struct("<II")
+_CHUNK = 1 << 20
+
+
+class WireError(Exception):
+    """The other side sent what no honest one sends, or a value cannot cross."""
+
+
+class PeerGone(WireError):
+    """The other process ended or closed its end."""
+
+
+class PeerSlow(WireError):
+    """The other process did not answer in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireLimits:
+    """Bounds of one frame (``json_bytes``, ``blob_bytes``) and of everything sent and received."""
+
+    json_bytes: int = 8 << 20
+    blob_bytes: int = 128 << 20
+    total_bytes: int = 1 << 30
+
+
+class Channel:
+    """One end of a socket pair. ``deadline`` (monotonic seconds) bounds every operation; None waits for ever."""
+
+    def __init__(self, end: socket.socket, limits: WireLimits) -> None:
+        self.deadline: float | None = None
+        self.total = 0
+        self._end = end
+        self._limits = limits
+
+    def send(self, head: Mapping[str, Any], blobs: Iterable[bytes] = ()) -> None:
+        """Send one frame."""
+        parts = list(blobs)
+        text = json.dumps({**head, "b": [len(part) for part in parts]}, separators=(",", ":")).encode("ascii")
+        size = sum(map(len, parts))
+        self._admit(len(text), size)
+        try:
+            self._end.settimeout(self._left())
+            self._end.sendall(b"".join((HEADER.pack(len(text), size), text, *parts)))
+        except TimeoutError:
+            raise PeerSlow("the other side did not read in time") from None
+        except OSError as error:
+            raise PeerGone(f"the other side is gone ({error.strerror})") from None
+
+    def receive(self) -> tuple[dict[str, Any], list[bytes]]:
+        """Return the next frame: its JSON object without the lengths, and its blobs."""
+        text_size, blob_size = HEADER.unpack(self._read(HEADER.size))
+        self._admit(text_size, blob_size)
+        head = parse_head(self._read(text_size))
+        return head, _cut(self._read(blob_size), head.pop("b", None))
+
+    def _admit(self, text_size: int, blob_size: int) -> None:
+        if text_size > self._limits.json_bytes or blob_size > self._limits.blob_bytes:
+            raise WireError(f"a frame of {text_size} + {blob_size} bytes is over the limit")
+        self.total += text_size + blob_size
+        if self.total > self._limits.total_bytes:
+            raise WireError(f"more than {self._limits.total_bytes} bytes were exchanged")
+
+    def _left(self) -> float | None:
+        if self.deadline is None:
+            return None
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise PeerSlow("the time is up")
+        return left
+
+    def _read(self, size: int) -> bytes:
+        buffer = bytearray()
+        while len(buffer) < size:
+            try:
+                self._end.settimeout(self._left())
+                part = self._end.recv(min(_CHUNK, size - len(buffer)))
+            except TimeoutError:
+                raise PeerSlow("no answer in time") from None
+            except OSError as error:
+                raise PeerGone(f"the other side is gone ({error.strerror})") from None
+            if not part:
+                raise PeerGone("the other side is gone")
+            buffer += part
+        return bytes(buffer)
+
+
+def parse_head(text: bytes) -> dict[str, Any]:
+    """Return the JSON object of a frame. Floats never travel as JSON numbers, so one is an error."""
+    try:
+        head = json.loads(text, parse_float=_refuse_number, parse_constant=_refuse_number)
+    except (ValueError, RecursionError):
+        raise WireError("not JSON") from None
+    if type(head) is not dict:
+        raise WireError("not a JSON object")
+    return head
+
+
+def _refuse_number(text: str) -> float:
+    raise ValueError(text)
+
+
+def _cut(body: bytes, lengths: Any) -> list[bytes]:
+    if type(lengths) is not list or not all(type(length) is int and length >= 0 for length in lengths):
+        raise WireError("no blob lengths")
+    if sum(lengths) != len(body):
+        raise WireError("the blob lengths do not add up")
+    blobs, start = [], 0
+    for length in lengths:
+        blobs.append(body[start : start + length])
+        start += length
+    return blobs

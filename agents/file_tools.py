@@ -81,10 +81,10 @@ def read_file(scope: Scope, arguments: Mapping[str, Any]) -> str:
 
 def _check_range(arguments: Mapping[str, Any], count: int) -> tuple[int, int]:
     start, end = arguments.get("start", 1), arguments.get("end", count)
-    if start < 1 or end < start:
-        raise ArgumentsError("start must be at least 1 and end not before start")
     if start > count:
         raise ArgumentsError(f"start is {_shorten(start)}, but the file has {count} lines")
+    if start < 1 or end < start:
+        raise ArgumentsError("start must be at least 1 and end not before start")
     return start, min(end, count)
 
 

@@ -108,10 +108,14 @@ class FolderSandbox:
         except re.error as error:
             raise SandboxFileError(f"bad pattern: {error}") from error
         base = self._inside(path)
-        files = [base] if base.is_file() else sorted(one for one in base.rglob("*") if one.is_file())
+        try:
+            files = [base] if base.is_file() else sorted(one for one in base.rglob("*") if one.is_file())
+        except OSError as error:
+            raise SandboxFileError(f"{path!r}: {error.strerror}") from error
         found = [
             Match(file.relative_to(self.root.resolve()).as_posix(), number, line)
             for file in files
+            if not file.is_symlink()
             for number, line in enumerate(file.read_text(errors="replace").split("\n"), 1)
             if wanted.search(line)
         ]

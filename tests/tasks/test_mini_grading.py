@@ -4,64 +4,18 @@ Here everything runs in one plain process per file, to be quick; ``scripts/mini_
 real grader. A wrong answer is one of the generated mutants.
 """
 
-import io
-import sys
 import time
-import types
-import unittest
-import warnings
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
 
 import pytest
 
-from rcb_agent.tasks.base import SourceFile, Task
-from rcb_agent.tasks.masking import fill_blank, null_code
+from rcb_agent.tasks.base import Task
+from rcb_agent.tasks.masking import null_code
 from rcb_agent.tasks.mutants import mutants_of
 from rcb_agent.tasks.suites import load_suite
+from tests.tasks.plain_runs import passes, run_hidden_test
 
 TASKS = load_suite("mini").tasks
 MUTANTS_TRIED = 5
-
-
-def run_hidden_test(task: Task, code: str) -> unittest.TestResult | Exception:
-    """Run the hidden test with ``code`` in the blank; an import that fails is returned as what it raised."""
-    target = SourceFile(task.problem.path, fill_blank(task.problem, code))
-    others = [file for file in task.answer.files if file.path != target.path]
-    files = [*task.answer.support, target, *others, *task.answer.hidden]
-    modules = {file.path.removesuffix(".py"): file for file in files}
-    finder = _Finder(modules)
-    sys.meta_path.insert(0, finder)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            suite = unittest.defaultTestLoader.loadTestsFromName("paper2code_test")
-            return unittest.TextTestRunner(io.StringIO()).run(suite)
-    except Exception as error:  # noqa: BLE001 - the candidate may raise whatever it likes
-        return error
-    finally:
-        sys.meta_path.remove(finder)
-        for name in modules:
-            sys.modules.pop(name, None)
-
-
-class _Finder(MetaPathFinder, Loader):
-    """Imports the files of one paper from memory."""
-
-    def __init__(self, modules: dict[str, SourceFile]) -> None:
-        self._modules = modules
-
-    def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
-        return ModuleSpec(fullname, self) if fullname in self._modules else None
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        file = self._modules[module.__name__]
-        exec(compile(file.text, file.path, "exec"), module.__dict__)  # noqa: S102 - our own files
-
-
-def passes(outcome: unittest.TestResult | Exception) -> bool:
-    """Say whether every hidden test ran and succeeded."""
-    return isinstance(outcome, unittest.TestResult) and outcome.testsRun > 0 and outcome.wasSuccessful()
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.id)

@@ -102,9 +102,11 @@ class Tidal:
         # <paper2code name="pull of ebbing coordinates and refresh of the anchor">
         ebbing = self.tide < 0
         self.weights[ebbing] += eta * self.pull * (self.anchor[ebbing] - self.weights[ebbing])
+        # <paper2code name="refresh of the anchor and slack tide">
         if self.steps % self.period == 0:
             self.anchor = (2.0 * self.anchor + self.weights) / 3.0
             self.tide = np.trunc(self.tide / 2).astype(int)
+        # </paper2code name="refresh of the anchor and slack tide">
         # </paper2code name="pull of ebbing coordinates and refresh of the anchor">
         return float(np.sqrt(np.mean((self.weights - before) ** 2)))
         # </paper2code name="one complete step">

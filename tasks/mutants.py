@@ -16,7 +16,9 @@ from itertools import pairwise
 
 from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.markers import split_lines
-from rcb_agent.tasks.masking import blank_lines, fill_blank
+from rcb_agent.tasks.masking import fill_blank
+
+_STAND_IN = "# the blank stands here"
 
 _OPERATORS: dict[type[ast.AST], tuple[str, tuple[str, ...]]] = {
     ast.Add: ("+", ("-",)),
@@ -80,44 +82,41 @@ class _Edit:
 
 def mutants_of(task: Task, *, seed: int = 0, count: int = 5) -> tuple[Mutant, ...]:
     """Return up to ``count`` mutants of a task's gold code."""
-    source = fill_blank(task.problem, task.answer.gold)
-    gold = blank_lines(task.problem, source)
-    if gold is None:
-        return ()
-    return make_mutants(source, gold, seed=seed, count=count)
+    before, _, rest = fill_blank(task.problem, _STAND_IN).partition(_STAND_IN)
+    after = rest.removeprefix("\r").removeprefix("\n")
+    return make_mutants(task.answer.gold, before=before, after=after, seed=seed, count=count)
 
 
-def make_mutants(source: str, gold: str, *, seed: int, count: int) -> tuple[Mutant, ...]:
-    """Return up to ``count`` mutants of ``gold``, whole lines that stand exactly once in the file ``source``.
+def make_mutants(gold: str, *, before: str, after: str, seed: int, count: int) -> tuple[Mutant, ...]:
+    """Return up to ``count`` mutants of ``gold``, whole lines that stand between ``before`` and ``after`` in a file.
 
     Sites are visited in an order that depends on the seed alone; a site gives its second mutant only after every
     site gave its first. A file that does not parse has no mutants.
     """
-    data, inside = source.encode(), gold.encode()
-    first = data.find(inside)
+    data = (before + gold + after).encode()
+    first, last = len(before.encode()), len(before.encode()) + len(gold.encode())
     try:
-        tree = ast.parse(source)
+        tree = ast.parse(data)
     except SyntaxError:
         return ()
-    if not inside or first < 0:
-        return ()
-    finder = _Finder(data, first, first + len(inside))
+    finder = _Finder(data, first, last)
     seen = {ast.dump(tree)}
     found: list[Mutant] = []
-    for edit in _in_seeded_order(finder.edits(tree), seed):
+    for edit in _in_seeded_order(finder.edits(tree), seed, first):
         if len(found) == count:
             break
-        mutant = _apply(data, edit, first, first + len(inside))
-        shape = _shape(data[:first] + mutant.code.encode() + data[first + len(inside) :])
+        mutant = _apply(data, edit, first, last)
+        shape = _shape(data[:first] + mutant.code.encode() + data[last:])
         if shape is not None and shape not in seen:
             seen.add(shape)
             found.append(mutant)
     return tuple(found)
 
 
-def _in_seeded_order(edits: Iterable[_Edit], seed: int) -> list[_Edit]:
+def _in_seeded_order(edits: Iterable[_Edit], seed: int, origin: int) -> list[_Edit]:
     def draw(edit: _Edit) -> str:
-        return hashlib.sha256(f"{seed}:{edit.start}:{edit.end}:{edit.text}".encode()).hexdigest()
+        place = f"{edit.start - origin}:{edit.end - origin}"
+        return hashlib.sha256(f"{seed}:{place}:{edit.text}".encode()).hexdigest()
 
     turns: dict[tuple[int, int], int] = {}
     ordered: list[tuple[int, str, _Edit]] = []

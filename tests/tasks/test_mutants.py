@@ -26,7 +26,7 @@ print(hashlib.sha256(repr([mutants_of(task, seed=3, count=9) for task in load_su
 
 def mutate(seed: int = 0, count: int = 1000) -> tuple[Mutant, ...]:
     """Return mutants of the sample above."""
-    return make_mutants(BEFORE + GOLD + AFTER, GOLD, seed=seed, count=count)
+    return make_mutants(GOLD, before=BEFORE, after=AFTER, seed=seed, count=count)
 
 
 def test_each_is_valid_different_and_inside_the_blank() -> None:
@@ -63,7 +63,7 @@ def test_kinds_of_edits(line: str) -> None:
 def test_symmetric_calls_and_messages_are_left_alone() -> None:
     """Swapping the arguments of max, or changing an error's text, makes no wrong program."""
     gold = '    if x < 0:\n        raise ValueError(f"{x + 1} is " + "bad", 1)\n    return max(x, 2)\n'
-    codes = [mutant.code for mutant in make_mutants(f"def f(x):\n{gold}", gold, seed=0, count=99)]
+    codes = [mutant.code for mutant in make_mutants(gold, before="def f(x):\n", after="", seed=0, count=99)]
     assert not any("max(2, x)" in code for code in codes)
     assert all("raise" not in code or 'ValueError(f"{x + 1} is " + "bad", 1)' in code for code in codes)
 
@@ -75,6 +75,12 @@ def test_seed_decides_and_count_bounds() -> None:
     assert set(mutate(seed=1)) == set(mutate(seed=2))
 
 
+def test_code_before_the_blank_does_not_choose() -> None:
+    """A comment added elsewhere in the file must not give another audit."""
+    mine = make_mutants(GOLD, before=f"# more\n{BEFORE}", after=AFTER, seed=0, count=9)
+    assert [mutant.code for mutant in mine] == [mutant.code for mutant in mutate(count=9)]
+
+
 def test_sites_take_turns() -> None:
     """Five mutants of one constant would say nothing of the rest of the blank."""
     for task in TASKS:
@@ -82,11 +88,19 @@ def test_sites_take_turns() -> None:
         assert len({mutant.description for mutant in few}) == len(few) == 5
 
 
-def test_broken_or_foreign_code_has_no_mutants() -> None:
-    """What does not parse, or does not stand in the file, is answered with nothing rather than an error."""
-    assert make_mutants("def f(:\n", "x", seed=0, count=5) == ()
-    assert make_mutants("x = 1\n", "y = 1\n", seed=0, count=5) == ()
-    assert make_mutants("x = 1\n", "", seed=0, count=5) == ()
+def test_code_without_edits_has_no_mutants() -> None:
+    """What does not parse, or offers nothing to edit, is answered with nothing rather than an error."""
+    assert make_mutants("x\n", before="def f(:\n", after="", seed=0, count=5) == ()
+    assert make_mutants("y = x\n", before="x = 1\n", after="", seed=0, count=5) == ()
+    assert make_mutants("", before="x = 1\n", after="", seed=0, count=5) == ()
+
+
+def test_a_copy_of_the_gold_elsewhere_is_not_touched() -> None:
+    """The same line may stand in the file twice; only the blank's own changes."""
+    line = "    x = x + 1\n"
+    mutants = make_mutants(line, before=f"def f(x):\n{line}", after="    return x\n", seed=0, count=9)
+    assert all(mutant.code.count("\n") == 1 and mutant.code != line for mutant in mutants)
+    assert len(mutants) > 2
 
 
 def test_same_in_another_process() -> None:

@@ -17,8 +17,9 @@ from typing import Any
 from rcb_agent.agents.base import Message, Reply, Sampling, ToolCall, Usage
 from rcb_agent.errors import ModelError, ModelUnavailable
 
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
-_SECRET_LENGTH = 8
+_SECRET_NAME = re.compile(r"API_?KEY|ACCESS_KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+_LENGTH_IN_ERRORS = 6
+_LENGTH_IN_REPLIES = 12
 _HOPELESS = {401, 403, 404}
 _BUSY = {408, 409, 425, 429}
 _MESSAGE_CHARACTERS = 300
@@ -187,17 +188,21 @@ def _read_wait(value: str) -> float:
         return 0.0
 
 
-def redact(text: str) -> str:
-    """Return ``text`` with the value of every secret-looking variable replaced by the variable's name."""
+def redact(text: str, shortest: int = _LENGTH_IN_ERRORS) -> str:
+    """Return ``text`` with the value of every secret-looking variable replaced by the variable's name.
+
+    Values under ``shortest`` stay: a local server's key may be the word "anything", which an answer may hold too.
+    """
     for name, value in os.environ.items():
-        if len(value) >= _SECRET_LENGTH and _SECRET_NAME.search(name):
+        if len(value) >= shortest and _SECRET_NAME.search(name):
             text = text.replace(value, f"[{name}]")
     return text
 
 
 def read_response(name: str, response: Any, retried: Sequence[str] = ()) -> Reply:
     """Return LiteLLM's response as a reply; ``retried`` are the errors of the attempts before it."""
-    raw = json.loads(redact(json.dumps(response.model_dump(mode="json", warnings=False), default=str)))
+    dumped = json.dumps(response.model_dump(mode="json", warnings=False), default=str)
+    raw = json.loads(redact(dumped, _LENGTH_IN_REPLIES))
     if retried:
         raw["retried"] = list(retried)
     if not response.choices:
@@ -206,7 +211,7 @@ def read_response(name: str, response: Any, retried: Sequence[str] = ()) -> Repl
     message = choice.message
     usage = _read_usage(response)
     return Reply(
-        message.content or "",
+        redact(message.content or "", _LENGTH_IN_REPLIES),
         tuple(_read_call(call) for call in message.tool_calls or ()),
         usage,
         _read_cost(name, response, usage),
@@ -223,7 +228,7 @@ def _is_refusal(message: Any) -> bool:
 def _read_call(call: Any) -> ToolCall:
     arguments = call.function.arguments
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return ToolCall(call.id or "", call.function.name or "", text)
+    return ToolCall(call.id or "", call.function.name or "", redact(text, _LENGTH_IN_REPLIES))
 
 
 def _read_usage(response: Any) -> Usage:

@@ -35,11 +35,15 @@ class DemoModel:
 
     name = "scripted/demo"
 
+    def scripts(self) -> Mapping[str, Script]:
+        """Return the scripts by task id."""
+        return load_scripts()
+
     def complete(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Reply:
         """Return the next reply; ``sampling`` changes nothing."""
         del sampling
         offered = {str(tool["function"]["name"]) for tool in tools}
-        text, call = next_move(messages, offered, load_scripts())
+        text, call = next_move(messages, offered, self.scripts())
         ordinal = sum(1 for message in messages if message["role"] == "assistant") + 1
         calls = () if call is None else (ToolCall(f"scripted-{ordinal}", call.name, json.dumps(call.arguments)),)
         return Reply(text, calls, cost=0.0, finish="tool_calls" if calls else "stop", raw={"scripted": True})

@@ -371,9 +371,11 @@ def text_files(root: int, start: bytes) -> Iterator[bytes]:
             raise explain(error, start) from None
         status = os.fstat(fd)
         os.close(fd)
-        if not stat.S_ISDIR(status.st_mode):
+        if stat.S_ISREG(status.st_mode):
             yield start
             return
+        if not stat.S_ISDIR(status.st_mode):
+            raise Refused(f"{os.fsdecode(start)}: is neither a folder nor a regular file")
     for path, status in walk(root, b"" if start == b"." else start, ENTRY_LIMIT):
         if stat.S_ISREG(status.st_mode):
             yield path

@@ -27,7 +27,7 @@ def _submit(task: Task, code: str) -> Submission:
 
 def submission_from(files: Mapping[str, bytes], task: Task) -> Submission:
     """Make a submission of annotated files that were never in a workspace."""
-    from rcb_agent.environments.workspace import unified_diff
+    from rcb_agent.environments.diff import unified_diff
 
     given = {file.path: file.encode() for file in task.problem.files}
     collected = tuple(Collected(path, "file", files.get(path, data)) for path, data in given.items())

@@ -134,6 +134,6 @@ def make_grader(sandbox: str) -> Grader:
 
 
 def _prompts_digest() -> str:
-    from rcb_agent.agents.prompting import prompts_digest
+    from rcb_agent.agents.prompts import prompts_digest
 
     return prompts_digest()

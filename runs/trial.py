@@ -7,7 +7,6 @@ elsewhere after the sandbox is gone. A harness fault becomes an ``error`` in the
 import base64
 import hashlib
 import time
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -61,8 +60,7 @@ class _Journal:
     def __call__(self, kind: str, /, **fields: Any) -> None:
         """Record one event; a snapshot is kept for the trial's record as well."""
         if kind == "snapshot":
-            fields = _strict_snapshot(fields)
-            self.snapshots.append(fields)
+            self.snapshots.append({"step": fields["step"], **fields["snapshot"]})
         self.ended = kind == "stop"
         self._emit("event", {"kind": kind, "time": round(self.seconds(), 4), **fields})
 
@@ -203,14 +201,14 @@ def _open_workspace(spec: TrialSpec, task: Task, journal: _Journal) -> AbstractC
 
 
 def _session(spec: TrialSpec, journal: _Journal, workspace: Workspace | None) -> Session:
-    from rcb_agent.agents.recording import Origin, RecordingModel
+    from rcb_agent.agents.recording import CallScope, RecordingModel
     from rcb_agent.agents.registry import open_model
 
     arm = spec.arm
-    origin = Origin(arm.id, spec.task, spec.attempt)
+    scope = CallScope(arm.id, spec.task, spec.attempt)
     return Session(
         workspace=workspace,
-        model=RecordingModel(open_model(arm.model), origin, journal.call),
+        model=RecordingModel(open_model(arm.model), scope, journal.call),
         budget=Budget(arm.max_steps, arm.max_seconds),
         journal=journal,
         sampling=sampling_of(arm),
@@ -223,16 +221,6 @@ def _session(spec: TrialSpec, journal: _Journal, workspace: Workspace | None) ->
 def sampling_of(arm: Arm) -> Sampling:
     """Return an arm's sampling parameters."""
     return Sampling(arm.temperature, arm.max_output_tokens)
-
-
-def _strict_snapshot(fields: Mapping[str, Any]) -> Json:
-    names = {key: [printable(name) for name in fields[key]] for key in ("listed", "deleted")}
-    return {"step": fields["step"], "files": {printable(k): v for k, v in fields["files"].items()}, **names}
-
-
-def printable(name: str) -> str:
-    r"""Return a file name as strict JSON can hold it: bytes that are not UTF-8 become ``\xNN``."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 @lru_cache(maxsize=4)

@@ -4,15 +4,19 @@ Kind, keys, lengths, shapes, and ints, strings and bools exactly, because they s
 the width of a float, numpy's scalar wrappers. This file also runs inside sandboxes: standard library only.
 """
 
+import copy
 import hashlib
 import json
 import numbers
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rcb_agent.scoring.values import MAX_DEPTH
 
 _SHORT = 400
+
+Crossings = list[list[str | None]]
+Entries = Mapping[str, Crossings | None]
 
 
 class Trace:
@@ -20,7 +24,7 @@ class Trace:
 
     def __init__(self) -> None:
         self.current = ""
-        self.entries: dict[str, list[list[str]]] = {}
+        self.entries: dict[str, Crossings] = {}
         self._skipped: frozenset[str] = frozenset()
 
     def skip(self, labels: list[str]) -> None:
@@ -43,59 +47,88 @@ def form_of(value: Any, depth: int = 0) -> Any:
         return "deep"
     if hasattr(type(value), "handle_of"):  # an object of the candidate: asking it anything would be a request
         return {"kind": "callable" if callable(value) else "object"}
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, dict):
-        return _mapping(value, depth)
-    if isinstance(value, list | tuple):
-        return _sequence([form_of(item, depth + 1) for item in value])
-    if isinstance(value, set | frozenset):
-        return {"set": sorted(json.dumps(form_of(item, depth + 1)) for item in value)}
-    if isinstance(value, type):
-        return _type_form(value)
-    return _leaf(value)
+    for kinds, form in _FORMS:
+        if isinstance(value, kinds):
+            return form(value, depth)
+    return _number_form(value)
 
 
-def first_difference(gold: Mapping[str, list[list[str]]], seen: Mapping[str, list[list[str]]]) -> str:
+def stable_part(first: Entries, second: Entries) -> dict[str, Crossings | None]:
+    """Return what two runs of the same code have in common; None stands where they differ.
+
+    What differs (an id, a time, the order of a set) depends on the run and says nothing about a candidate.
+    """
+    return {test: _stable_entries(first.get(test), second.get(test)) for test in {**first, **second}}
+
+
+def _stable_entries(first: Crossings | None, second: Crossings | None) -> Crossings | None:
+    if not first or not second or [label for label, _ in first] != [label for label, _ in second]:
+        return None
+    return [[label, form if form == other else None] for (label, form), (_, other) in zip(first, second, strict=True)]
+
+
+def first_difference(gold: Entries, seen: Entries) -> str:
     """Say where a trace leaves the gold's, or return ""."""
     for test in [*gold, *(test for test in seen if test not in gold)]:
-        expected, actual = gold.get(test, []), seen.get(test, [])
-        for (label, form), (other_label, other_form) in zip(expected, actual, strict=False):
-            if label != other_label:
-                return f"{test}: {other_label} where the gold code was asked for {label}"
-            if form != other_form:
-                return f"{test}: {label} gave {other_form}, the gold code {form}"
-        if len(expected) != len(actual):
-            return f"{test}: {len(actual)} values were exchanged, {len(expected)} with the gold code"
+        expected, actual = gold.get(test, []), seen.get(test) or []
+        difference = "" if expected is None else _difference(expected, actual)
+        if difference:
+            return f"{test}: {difference}" if test else difference
     return ""
 
 
-def _mapping(value: dict[Any, Any], depth: int) -> Any:
+def _difference(expected: Crossings, actual: Crossings) -> str:
+    for (label, form), (other_label, other_form) in zip(expected, actual, strict=False):
+        if label != other_label:
+            return f"{other_label} was used where the gold code's {label} was"
+        if form is not None and form != other_form:
+            return f"{label} gave {other_form}, the gold code {form}"
+    if len(expected) != len(actual):
+        return f"{len(actual)} values were exchanged, {len(expected)} with the gold code"
+    return ""
+
+
+def _dict_form(value: dict[Any, Any], depth: int) -> Any:
     pairs = [[json.dumps(form_of(key, depth + 1)), form_of(item, depth + 1)] for key, item in value.items()]
     return {"dict": sorted(pairs, key=lambda pair: pair[0])}
 
 
-def _sequence(forms: list[Any]) -> Any:
+def _sequence_form(value: Iterable[Any], depth: int) -> Any:
+    forms = [form_of(item, depth + 1) for item in value]
     if len(forms) > 1 and all(form == forms[0] and type(form) is type(forms[0]) for form in forms):
         return {"each": forms[0], "length": len(forms)}
     return forms
 
 
-def _type_form(kind: type) -> Any:
+def _set_form(value: Iterable[Any], depth: int) -> Any:
+    return {"set": sorted(json.dumps(form_of(item, depth + 1)) for item in value)}
+
+
+def _type_form(kind: type, _: int) -> Any:
     if issubclass(kind, BaseException):
         return {"exception": [ancestor.__name__ for ancestor in kind.__mro__]}
     return {"type": kind.__name__}
 
 
-def _leaf(value: Any) -> Any:
-    shape = getattr(value, "shape", None)
-    dtype = getattr(value, "dtype", None)
+def _number_form(value: Any) -> Any:
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape == () and dtype is not None:
+        return form_of(value.item())
     if type(shape) is tuple and dtype is not None:
-        if shape == ():
-            return form_of(value.item())
         return {"array": "complex" if dtype.kind == "c" else "real", "shape": list(shape)}
     if isinstance(value, numbers.Real):
         return {"number": "float"}
     if isinstance(value, numbers.Complex):
         return {"number": "complex"}
     return {"kind": type(value).__name__}
+
+
+_FORMS: tuple[tuple[Any, Callable[[Any, int], Any]], ...] = (
+    ((type(None), bool, int, str), lambda value, _: value),
+    (dict, _dict_form),
+    ((list, tuple), _sequence_form),
+    (type(iter([])), lambda value, depth: _sequence_form(copy.copy(value), depth)),  # the test takes from it later
+    ((set, frozenset), _set_form),
+    (bytes, lambda value, _: {"bytes": len(value)}),
+    (type, _type_form),
+)

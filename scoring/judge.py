@@ -6,7 +6,7 @@ from typing import Any
 
 from rcb_agent.environments.base import CommandResult
 from rcb_agent.scoring.base import FAILED, PASSED, Grade, TestResult
-from rcb_agent.scoring.form import first_difference
+from rcb_agent.scoring.form import Entries, first_difference
 from rcb_agent.scoring.pair import PairResult
 from rcb_agent.scoring.trusted_gates import Irregular
 
@@ -18,7 +18,7 @@ class Expected:
     """What the gold code's own run showed: its test ids, the form of every crossing, its odd comparisons."""
 
     manifest: tuple[str, ...]
-    trace: Mapping[str, list[list[str]]] = field(default_factory=dict)
+    trace: Entries = field(default_factory=dict)
     irregular: Irregular = field(default_factory=dict)
 
 
@@ -48,8 +48,8 @@ def _reason(result: PairResult, tests: tuple[TestResult, ...], expected: Expecte
     if failed is not None and verdict["memory_error"]:
         return "memory_limit", f"{failed.id}: {failed.message}"
     if verdict["load_error"]:
-        is_import = verdict["load_error"].startswith(("ImportError", "ModuleNotFoundError"))
-        return "import_error" if is_import else "tests_failed", f"the tests cannot be loaded: {verdict['load_error']}"
+        reason = "import_error" if verdict["load_error_is_import"] else "tests_failed"
+        return reason, f"the tests cannot be loaded: {verdict['load_error']}"
     if failed is not None:
         return "tests_failed", f"{failed.id}: {failed.outcome}: {failed.message}"
     if not tests:
@@ -64,9 +64,11 @@ def _process_fault(result: PairResult) -> tuple[str, str] | None:
     candidate = result.candidate
     if candidate is not None and candidate.killed == "memory":
         return "memory_limit", "the candidate's sandbox hit its memory limit"
+    if ended is not None and ended[0] == "candidate_exited":
+        status = f" (exit status {candidate.exit_code})" if candidate else ""
+        return "candidate_exited", f"the candidate's process ended while it was needed{status}"
     if ended is not None:
-        status = f" (exit status {candidate.exit_code})" if candidate and ended[0] == "candidate_exited" else ""
-        return str(ended[0]), f"{ended[1]}{status}"
+        return str(ended[0]), str(ended[1])
     if result.verdict is not None:
         return None
     if result.trusted is not None and result.trusted.timed_out:

@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from rcb_agent.environments.base import Runtime
+from rcb_agent.scoring.base import PASSED, Grade
+from rcb_agent.scoring.form import stable_part
 from rcb_agent.scoring.judge import Expected
+from rcb_agent.scoring.pair import PairResult
 from rcb_agent.tasks.base import Answer, SourceFile
 from rcb_agent.tasks.markers import strip_markers
 
@@ -88,6 +91,22 @@ def preflight_key(answer: Answer, runtime: Runtime, conditions: Iterable[str]) -
 def candidate_key(paper_key: str, files: dict[str, bytes]) -> str:
     """Return the hash under which the grade of fixed candidate files is kept."""
     return hashlib.sha256(json.dumps([paper_key, _hashes(files)]).encode()).hexdigest()
+
+
+def gold_record(first: tuple[PairResult, Grade], second: tuple[PairResult, Grade]) -> tuple[dict[str, Any], bool]:
+    """Return what is kept of two runs of the gold code, and whether it may be kept on disk."""
+    for _, grade in (first, second):
+        if grade.verdict != PASSED:
+            return {"failure": f"{grade.reason}: {grade.message}"}, False
+    verdicts = [result.verdict or {} for result, _ in (first, second)]
+    record = {
+        "failure": "",
+        "manifest": [test.id for test in first[1].tests],
+        "trace": stable_part(verdicts[0]["trace"], verdicts[1]["trace"]),
+        "irregular": verdicts[0]["irregular"],
+        "seconds": round(first[1].seconds, 3),
+    }
+    return record, True
 
 
 def expected_from(record: dict[str, Any]) -> Expected:

@@ -21,6 +21,7 @@ from rcb_agent.scoring.preflight import (
     candidate_key,
     expected_from,
     gold_files,
+    gold_record,
     preflight_key,
 )
 from rcb_agent.scoring.wire import WireLimits
@@ -83,17 +84,9 @@ class SplitGrader:
         return replace(grade, flags=(*grade.flags, *self._vacuous(task, runtime, key, expected)))
 
     def _run_gold(self, task: Task, runtime: Runtime) -> tuple[dict[str, Any], bool]:
-        result, grade = self._run_pair(task, runtime, gold_files(task.answer), None)
-        verdict = result.verdict or {}
-        failure = "" if grade.verdict == PASSED else f"{grade.reason}: {grade.message}"
-        record = {
-            "failure": failure,
-            "manifest": [test.id for test in grade.tests],
-            "trace": verdict.get("trace", {}),
-            "irregular": verdict.get("irregular", {}),
-            "seconds": round(grade.seconds, 3),
-        }
-        return record, not failure
+        """Run the gold code twice: what differs between the runs is no part of its form."""
+        runs = [self._run_pair(task, runtime, gold_files(task.answer), None) for _ in range(2)]
+        return gold_record(runs[0], runs[1])
 
     def _vacuous(self, task: Task, runtime: Runtime, key: str, expected: Expected) -> tuple[str, ...]:
         """Return the flag of a task that an empty blank passes."""

@@ -10,6 +10,7 @@ import importlib.util
 import types
 from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from typing import Any
 
 from rcb_agent.scoring.form import form_of
@@ -183,8 +184,10 @@ class CandidateModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     ) -> ModuleSpec | None:
         """Return a spec for a candidate's module, or for a package that exists only because of one."""
         if fullname in self._names:
-            is_package = any(name.startswith(f"{fullname}.") for name in self._names)
-            return ModuleSpec(fullname, self, is_package=is_package)
+            spec = ModuleSpec(fullname, self, is_package=True)  # T may hold other modules of the same package
+            folder = Path.cwd().joinpath(*fullname.split("."))
+            spec.submodule_search_locations = [str(folder)] if folder.is_dir() else []
+            return spec
         return None
 
     def create_module(self, spec: ModuleSpec) -> types.ModuleType:

@@ -71,6 +71,7 @@ class Session:
         self._released: set[int] = set()
         self._offered: list[Any] = []
         self._offered_numbers: dict[int, int] = {}
+        self._generator_states: dict[int, Node] = {}
         self._callbacks = 0
         self._callback_failure: AssertionError | None = None
 
@@ -130,8 +131,7 @@ class Session:
             }
         except WireError as error:  # the test's own value: nothing the candidate did
             raise RemoteError(f"the test's argument cannot cross: {error}") from None
-        head["free"] = list(self._released)
-        self._released.clear()
+        head["free"] = [self._released.pop() for _ in range(len(self._released))]  # objects may die meanwhile
         head["random"] = self.states.changes(encoder.blobs)
         self._channel.deadline = min(time.monotonic() + self._limits.call_seconds, self._end_time)
         self._channel.send(head, encoder.blobs)
@@ -202,12 +202,19 @@ class Session:
             number = self.mirrors.number(value)
             return {"t": "exception", "n": value.__name__} if number is None else {"t": "handle", "i": number}
         if (state := random_state.describe_generator(value)) is not None:
-            return {"t": "generator", "i": self._offer(value), **state}
+            return {"t": "generator", "i": self._offer(value), **self._unsent(value, state)}
         if (fields := _fields_of(value)) is not None:
             return {"t": "namespace", "v": encoder.encode(fields, depth + 1)}
         if (home := _home_of(value)) is not None:
             return {"t": "function", "m": home, "n": value.__name__}
         return {"t": "outside", "i": self._offer(value)}
+
+    def _unsent(self, generator: Any, described: Node) -> Node:
+        """Leave out the state of a generator that C has: there it moves on, as it would in one process."""
+        if self._generator_states.get(id(generator)) == described:
+            return {**described, "state": None}
+        self._generator_states[id(generator)] = described
+        return described
 
     def _offer(self, value: Any) -> int:
         if id(value) not in self._offered_numbers:  # what was offered stays alive, so its id stays its own

@@ -32,16 +32,17 @@ def main(settings: dict[str, Any]) -> None:
     session.trace.skip(settings["skip_form"])
     gate = ComparisonGate(session.trace, settings["irregular"])
     outcomes = Outcomes(session)
-    load_error = ""
+    load_error: BaseException | None = None
     try:
         _prepare(session, gate, settings)
         unittest.TestLoader().loadTestsFromModule(_load_test(settings["test_path"])).run(outcomes)
     except BaseException as error:  # noqa: BLE001 (whatever a test file does, the verdict must be told)
         traceback.print_exc()
-        load_error = _last_line(error)
+        load_error = error
     verdict = {
         "tests": list(outcomes.results.values()),
-        "load_error": load_error,
+        "load_error": _last_line(load_error) if load_error else "",
+        "load_error_is_import": isinstance(load_error, ImportError),
         "ended": session.ended,
         "import_failure": session.import_failure,
         "memory_error": session.memory_error,

@@ -93,10 +93,11 @@ def open_bubblewrap(spec: SandboxSpec) -> BubblewrapSandbox:
         if group is not None:
             group.add(inner)
         shell = Shell(process, inner, group)
-    except OSError as error:
-        process.kill()
-        close_pipes(process)
-        raise EnvironmentFault(f"a new sandbox could not be taken over: {error}") from None
+    except OSError:  # it has ended already: something to be shown is not there
+        message = explain_refusal(end_early(process))
+        if group is not None:
+            group.remove()
+        raise EnvironmentFault(message) from None
     carrier = Carrier(
         "bubblewrap",
         process,
@@ -178,13 +179,18 @@ def read_inner_pid(info: int, process: subprocess.Popen[bytes]) -> int:
         ready = select.select([info], [], [], max(0.0, deadline - time.monotonic()))[0]
         part = os.read(info, 4096) if ready else b""
         if not part:
-            process.kill()
-            message = read_message(process)
-            close_pipes(process)
-            process.wait(END_SECONDS)
-            raise EnvironmentFault(explain_refusal(message))
+            raise EnvironmentFault(explain_refusal(end_early(process)))
         told += part
     return int(json.loads(told)["child-pid"])
+
+
+def end_early(process: subprocess.Popen[bytes]) -> str:
+    """End a ``bwrap`` that did not get as far as a sandbox, and return its last words."""
+    message = read_message(process)
+    process.kill()
+    close_pipes(process)  # what it may have started ends with its input
+    process.wait(END_SECONDS)
+    return message
 
 
 def read_message(process: subprocess.Popen[bytes]) -> str:

@@ -78,7 +78,7 @@ def load_runtime(name: str) -> Runtime:
 def adopt_runtime(name: str, python: Path) -> Runtime:
     """Describe a Python that somebody else has furnished."""
     describe_interpreter(python)
-    packages = tuple(run_python(python, INSTALLED).splitlines())
+    packages = tuple(line for line in run_python(python, INSTALLED).splitlines() if line)
     return Runtime(name, python, packages, hashlib.sha256("\n".join(packages).encode()).hexdigest())
 
 

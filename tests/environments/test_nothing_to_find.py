@@ -1,0 +1,179 @@
+"""Guards: an answer, the harness, a key or a neighbour that can be found from inside (groups A, D and H)."""
+
+import json
+import os
+import socket
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from rcb_agent.environments.base import Limits, Runtime
+from rcb_agent.environments.bubblewrap import BubblewrapSandbox
+from rcb_agent.environments.workspace import WorkspaceSpec, open_workspace
+from rcb_agent.tasks.suites import load_suite
+from tests.environments.conftest import OpenBox
+
+pytestmark = pytest.mark.sandbox
+
+# Walks everything the command's user can see: names everywhere, contents outside /usr, /proc and the packages.
+WALK = """\
+import json, os, stat, sys
+words = [word.encode('utf-8', 'surrogateescape') for word in json.load(sys.stdin)]
+hits, files, writable = [], 0, []
+for place, folders, names in os.walk(b'/'):
+    if place == b'/':
+        folders.remove(b'proc')
+    quiet = place.startswith((b'/usr/', b'/opt/runtime/', b'/dev', b'/root/', b'/lib'))
+    if os.access(place, os.W_OK):
+        writable.append(place.decode())
+    for name in folders + names:
+        path = os.path.join(place, name)
+        hits += [[path.decode('utf-8', 'replace'), word.decode()] for word in words if word in name]
+        try:
+            regular = stat.S_ISREG(os.lstat(path).st_mode)
+            data = open(path, 'rb').read() if regular and not quiet else b''
+        except OSError:
+            continue
+        files += regular
+        hits += [[path.decode('utf-8', 'replace'), word.decode('utf-8', 'replace')] for word in words if word in data]
+for name in os.listdir('/proc'):
+    for part in ('cmdline', 'environ', 'mountinfo', 'comm') if name.isdigit() else ():
+        try:
+            data = open(f'/proc/{name}/{part}', 'rb').read()
+        except OSError:
+            continue
+        if int(name) != os.getpid() and part != 'mountinfo':
+            hits += [[f'/proc/{name}/{part}', word.decode('utf-8', 'replace')] for word in words if word in data]
+print(json.dumps({'hits': hits, 'files': files, 'writable': writable}))
+"""
+
+
+def walk(box: BubblewrapSandbox, words: list[str]) -> tuple[list[list[str]], list[str]]:
+    result = box.run(["python", "-c", WALK], timeout=120, stdin=json.dumps(words).encode())
+    assert result.exit_code == 0, result.text()
+    found = json.loads(result.stdout)
+    assert found["files"] > 1000
+    return found["hits"], found["writable"]
+
+
+def test_no_answer_and_no_harness_anywhere(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A walk over ``/`` in an agent's sandbox meets no gold line, hidden file, harness file or key."""
+    monkeypatch.setenv("FAKE_API_KEY", "sk-planted-4711")
+    for task in load_suite("mini").tasks[:2]:
+        hidden = [Path(file.path).name for file in task.answer.hidden]
+        given = "".join(file.text for file in (*task.problem.files, *task.problem.files_support))
+        gold = [line.strip() for line in task.answer.gold.splitlines() if len(line.strip()) >= 20]
+        gold = [line for line in gold if line not in given]
+        assert hidden
+        spec = WorkspaceSpec("bubblewrap", runtime, Limits(), "file", lambda _sha, _data: None)
+        with open_workspace(task.problem, spec) as workspace:
+            assert isinstance(workspace.sandbox, BubblewrapSandbox)
+            words = [*hidden, *gold, "sk-planted-4711", "rcb_agent", "rcb-agent", "paper2code_test"]
+            assert walk(workspace.sandbox, words)[0] == []
+
+
+def test_only_four_places_can_be_written_to(box: BubblewrapSandbox) -> None:
+    """Everything else is read-only, so no writable place is without a size."""
+    assert set(walk(box, [])[1]) == {"/workspace", "/tmp", "/dev/shm", "/home/agent"}
+
+
+def test_the_walk_would_find_something(open_box: OpenBox) -> None:
+    """The control: a planted line in the workspace is met."""
+    box = open_box({"deep/notes.txt": b"the planted gold line of this test\n"})
+    assert walk(box, ["the planted gold line"])[0] == [["/workspace/deep/notes.txt", "the planted gold line"]]
+
+
+def test_the_supervisor_cannot_be_opened(box: BubblewrapSandbox) -> None:
+    """No descriptor, memory or environment of PID 1 opens; it shrugs off signals and limits."""
+    code = (
+        "import os, resource, signal\n"
+        "for name in ('fd', 'fd/0', 'fd/1', 'fd/64', 'fd/65', 'mem', 'environ', 'maps', 'cwd', 'root', 'exe', 'stack',\n"
+        "             'task/1/mem', 'map_files', 'auxv', 'syscall', 'oom_score_adj', 'comm', 'ns/pid'):\n"
+        "    for way in (os.O_RDONLY, os.O_WRONLY, os.O_RDWR):\n"
+        "        try:\n"
+        "            os.close(os.open(f'/proc/1/{name}', way))\n"
+        "            print('OPENED', name, way)\n"
+        "        except OSError: pass\n"
+        "    try: print('LISTED', name, os.listdir(f'/proc/1/{name}'))\n"
+        "    except OSError: pass\n"
+        "    try: print('LINK', name, os.readlink(f'/proc/1/{name}'))\n"
+        "    except OSError: pass\n"
+        "for number in range(1, 65):\n"
+        "    try: os.kill(1, number)\n"
+        "    except OSError: pass\n"
+        "try: os.kill(-1, 0); print('SOMEBODY')\n"
+        "except OSError: pass\n"
+        "try: resource.prlimit(1, resource.RLIMIT_CPU, (1, 1)); print('LIMITED')\n"
+        "except OSError: pass\n"
+    )
+    shown = box.run(["python", "-c", code], timeout=10).text()
+    allowed = {"OPENED comm 0", "OPENED oom_score_adj 0"}  # readable by everybody, and empty of secrets
+    assert [line for line in shown.splitlines() if line not in allowed] == []
+    assert box.run(["true"], timeout=5).exit_code == 0
+
+
+def test_a_forged_frame_has_nowhere_to_go(box: BubblewrapSandbox) -> None:
+    """Commands get three descriptors; writing frames to any of them or beyond is plain output or an error."""
+    code = (
+        "import os, struct\n"
+        "frame = struct.pack('>II', 2, 0) + b'{}'\n"
+        "for fd in range(3, 256):\n"
+        "    try: os.write(fd, frame); print('WROTE', fd)\n"
+        "    except OSError: pass\n"
+        "print(sorted(os.listdir('/proc/self/fd')))\n"
+    )
+    assert box.run(["python", "-c", code], timeout=5).text() == "['0', '1', '2', '3']\n"  # 3: the listing itself
+
+
+def test_declared_sockets_are_three_and_up(open_box: OpenBox) -> None:
+    """Every command gets them under the same numbers, and nothing else."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        box = open_box(sockets=(theirs.fileno(),))
+        code = "import os, socket; socket.socket(fileno=3).sendall(b'hi'); print(os.path.exists('/proc/self/fd/4'))"
+        for _ in range(2):
+            assert box.run(["python", "-c", code], timeout=5).text() == "False\n"
+            assert ours.recv(16) == b"hi"
+
+
+def test_host_configuration_is_not_shown(box: BubblewrapSandbox) -> None:
+    """No password file, no home, no other process, another host name."""
+    shown = box.run(["sh", "-c", "cat /etc/shadow; ls /var /srv /mnt /sys; hostname; ls /home; id"], timeout=5).text()
+    assert "root:" not in shown.replace("root:x", "")
+    assert socket.gethostname() not in shown.split("\n") or socket.gethostname() == "sandbox"
+    assert "uid=64100(agent) gid=64100(agent)" in shown
+    for name in ("/var", "/srv", "/mnt", "/sys"):
+        assert f"'{name}': No such file" in shown
+
+
+def test_abstract_sockets_of_the_host_are_out_of_reach(box: BubblewrapSandbox) -> None:
+    """A listener in the host's abstract namespace cannot be reached from inside."""
+    name = f"\0listener-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(name)
+        listener.listen()
+        code = f"import socket; socket.socket(socket.AF_UNIX).connect({name!r})"
+        assert "ConnectionRefusedError" in box.run(["python", "-c", code], timeout=5).text()
+
+
+def test_the_harness_itself_is_covered_where_it_lies_below_something_shown(runtime: Runtime) -> None:
+    """A harness installed into the runtime's Python would be shown with it: it is covered."""
+    from rcb_agent.environments.interpreters import describe_interpreter
+    from rcb_agent.environments.layout import cover_arguments
+
+    interpreter = describe_interpreter(runtime.python)
+    library = interpreter.base_prefix / "lib"
+    arguments = list(cover_arguments(interpreter, [library, Path("/usr/share"), Path("/elsewhere")]))
+    covered = [after for before, after in pairwise(arguments) if before == "--tmpfs"]
+    assert "/usr/share" in covered
+    assert "/elsewhere" not in covered
+
+
+def test_the_runtime_is_not_the_harness(box: BubblewrapSandbox) -> None:
+    """``python`` is the runtime's and cannot import what the harness can."""
+    result = box.run(["python", "-c", "import sys; print(sys.prefix); import git"], timeout=10)
+    assert result.stdout == b"/opt/runtime\n"
+    assert b"ModuleNotFoundError" in result.stderr
+    assert sys.prefix not in result.text()

@@ -55,7 +55,8 @@ class FolderSandbox:
     ) -> CommandResult:
         self._live(f"run {' '.join(argv)[:200]} within {timeout:.0f}")
         begin = time.monotonic()
-        command = [sys.executable if part == "python" else part for part in argv]
+        # A Python without packages, as a paper's runtime would be.
+        command = [getattr(sys, "_base_executable", sys.executable), "-S", *argv[1:]]
         try:
             done = subprocess.run(
                 command,

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from rcb_agent.environments.base import Limits, Runtime, SandboxSpec
@@ -49,11 +50,12 @@ class SplitGrader:
         runtime_of: Callable[[str], Runtime],
         *,
         limits: SplitLimits | None = None,
+        cache: Path | None = None,
     ) -> None:
         self._open_sandbox = open_sandbox
         self._runtime_of = runtime_of
         self._limits = limits or SplitLimits()
-        self._kept = Kept(cache_folder())
+        self._kept = Kept(cache or cache_folder())
         self._turns = Turns()
         self._version = f"{MODE}-1+{programs.digest()}"
 

@@ -180,7 +180,7 @@ class Session:
         if not 0 <= number < len(self._offered):
             raise WireError("a callback to nothing")
         offered = self._offered[number]
-        if operation != "call" or not isinstance(offered, _FUNCTIONS):
+        if operation != "call" or not _may_be_called(offered):
             self.refused.add(f"{type(offered).__name__}.{name[:60]}" if name else f"{type(offered).__name__}()")
             raise AttributeError(f"the test's object does not offer {name[:60] or 'a call'}")
         arguments = [decoder.decode(node) for node in expect(head.get("a"), list)]
@@ -244,6 +244,13 @@ class Session:
             weakref.finalize(proxy, self._released.add, number).atexit = False
         self._released.discard(number)
         return proxy
+
+
+def _may_be_called(offered: Any) -> bool:
+    """Say whether C may call an object: functions, and methods of plain containers (``history.append``)."""
+    if isinstance(offered, types.BuiltinMethodType):
+        return type(offered.__self__) in (list, dict, set)
+    return isinstance(offered, _FUNCTIONS)
 
 
 def copy_back(target: Any, result: Any) -> None:

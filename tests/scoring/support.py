@@ -32,8 +32,8 @@ def runtime() -> Runtime:
     return load_runtime("mini")
 
 
-def make_grader(limits: SplitLimits | None = None) -> SplitGrader:
-    return SplitGrader(OPEN, lambda _: runtime(), limits=limits)
+def make_grader(cache: Path, limits: SplitLimits | None = None) -> SplitGrader:
+    return SplitGrader(OPEN, lambda _: runtime(), limits=limits, cache=cache)
 
 
 def make_task(

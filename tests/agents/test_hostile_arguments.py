@@ -158,7 +158,8 @@ def test_no_path_leads_out_of_the_workspace(tmp_path: Path, name: str) -> None:
     )
     for one in asked:
         result = toolbox.call(one)
-        assert "Traceback" not in result.text
+        # A test file may well print its own traceback.
+        assert one.name == "run_tests" or "Traceback" not in result.text
         assert SECRET not in result.text
         result.text.encode("utf-8")
     assert {name: data for name, data in tree(tmp_path).items() if not name.startswith("ws/")} == outside

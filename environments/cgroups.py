@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rcb_agent.environments.base import Limits
 
-PREFIX = "rcb-agent"
+PREFIX = "boxed-run"  # can be read inside, so it names nobody
 PERIOD_MICROSECONDS = 100_000
 CONTROLLERS = ("memory", "pids", "cpu")
 SWAP_FILES = ("memory.swap.max", "memory.memsw.limit_in_bytes")

@@ -155,6 +155,7 @@ def kill_all(uid: int | None) -> None:
         kill_quietly(-1)
     finally:
         os.setresuid(-1, 0, -1)
+        set_dumpable(0)  # a change of user may set it, depending on the machine
 
 
 def kill_quietly(pid: int) -> None:

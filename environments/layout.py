@@ -2,7 +2,7 @@
 
 Shown: ``/usr`` without its Python packages and without ``/usr/local``, one Python's executable and standard
 library, the runtime's packages at RUNTIME_ROOT, declared binds. Nothing of the harness: where its package,
-caches or working folder lie below something shown, they are covered.
+caches or results lie below something shown, they are covered.
 """
 
 import os
@@ -145,7 +145,8 @@ def folder_arguments(folder: Path) -> Iterator[str]:
 def hidden_paths() -> list[Path]:
     """Places of the harness that no sandbox may show, wherever they lie."""
     package = Path(__file__).parent
-    places = {package, package.resolve(), package.parent, package.resolve().parent, Path.cwd(), cache_folder()}
+    places = {package, package.resolve(), package.parent, package.resolve().parent, cache_folder()}
+    places.add(Path.cwd() / "results")
     return sorted(path for path in places if path != Path("/"))
 
 

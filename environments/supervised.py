@@ -33,7 +33,7 @@ MORE_ENTRIES = "[... more entries, not listed ...]"
 # Reads one frame (lengths, JSON, sources), makes the modules, hands over. Visible in /proc/1/cmdline, so short
 # and without names.
 BOOTSTRAP = """\
-import json,os,sys,types
+import __future__,json,os,sys,types
 def g(n):
     b=b''
     while len(b)<n:
@@ -48,7 +48,7 @@ for p,n,z in j['parts']:
     m=sys.modules[n]=types.ModuleType(n)
     q=sys.modules.setdefault(p,types.ModuleType(p))
     setattr(q,n[len(p)+1:],m)
-    exec(compile(s[:z],'part','exec',dont_inherit=True),m.__dict__)
+    exec(compile(s[:z],'part','exec',__future__.annotations.compiler_flag,True),m.__dict__)
     s=s[z:]
 m.main(j['config'])
 """
@@ -193,7 +193,10 @@ class SupervisedSandbox:
         ready, _ = self._exchange({"parts": table, "config": config}, sources, START_SECONDS)
         if not ready.get("filtered"):
             self._enforcement["syscalls"] = "not enforced"
-        self._write_files(files)
+        try:
+            self._write_files(files)
+        except SandboxFileError as refusal:
+            raise EnvironmentFault(f"the sandbox cannot take the files it starts with: {refusal}") from None
 
     def run(
         self,

@@ -139,6 +139,8 @@ class Supervisor:
         header = frames.HEADER.size
         lengths = frames.frame_lengths(answer[:header]) if len(answer) >= header else (0, 0)
         if not lengths[0] or len(answer) != header + sum(lengths):
+            if child.exit_code() == 128 + signal.SIGKILL:
+                return {"refused": "not enough memory is left in the sandbox for this"}, b""
             return {"broken": f"file work ended with status {child.exit_code()}"}, b""
         return frames.parse_meta(answer[header : header + lengths[0]]), answer[header + lengths[0] :]
 
@@ -180,19 +182,24 @@ class Supervisor:
             os.dup2(fd, number)
         os.closerange(3 + len(self.sockets), 1 << 16)
         jail.enter(self.jail)
-        arguments = [os.fsencode(word) for word in request["argv"]]
+        arguments = [b"command"]
         try:
+            arguments = [os.fsencode(word) for word in request["argv"]]
             os.chdir(self.workdir)
             os.execvpe(arguments[0], arguments, {**self.environment, **request["environment"]})  # noqa: S606 -- meant
         except OSError as error:
             os.write(2, b"%s: %s\n" % (arguments[0], os.strerror(error.errno or 0).encode()))
             os._exit(127 if isinstance(error, FileNotFoundError) else 126)
+        except (ValueError, IndexError) as error:  # a NUL, a lone surrogate, or nothing at all
+            os.write(2, b"command: %s\n" % str(error).encode("utf-8", "replace"))
+            os._exit(126)
 
     def do_file_work(self, outlet: int, request: dict[str, Any], blob: bytes) -> None:
         """In the child: become the user that owns the workspace, work, answer."""
         os.close(self.requests)
         os.close(self.answers)
         os.set_blocking(outlet, True)
+        jail.become_first_victim()
         jail.drop_user(self.jail)
         meta, answer = filework.perform(self.workdir, request, blob)
         with open(outlet, "wb") as pipe:

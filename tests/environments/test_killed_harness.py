@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.sandbox
 
 HARNESS = """\
 import sys, threading
+from functools import partial
 from pathlib import Path
 from rcb_agent.environments.base import Runtime, SandboxSpec
 from rcb_agent.environments.bubblewrap import open_bubblewrap
@@ -81,7 +83,7 @@ def test_a_killed_harness_leaves_nothing(runtime: Runtime, number: signal.Signal
         assert alive(mark) == []
         homes, _ = cgroups.own_folders()
         for home in homes.values():
-            assert wait_until(lambda home=home: sweep_all(home, harness.pid))
+            assert wait_until(partial(sweep_all, home, harness.pid))
 
 
 def sweep_all(home: Path, owner: int) -> bool:

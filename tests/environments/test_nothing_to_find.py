@@ -26,8 +26,12 @@ for place, folders, names in os.walk(b'/'):
     if place == b'/':
         folders.remove(b'proc')
     quiet = place.startswith((b'/usr/', b'/opt/runtime/', b'/dev', b'/root/', b'/lib'))
-    if os.access(place, os.W_OK):
+    try:
+        os.close(os.open(os.path.join(place, b'probe'), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        os.unlink(os.path.join(place, b'probe'))
         writable.append(place.decode())
+    except OSError:
+        pass
     for name in folders + names:
         path = os.path.join(place, name)
         hits += [[path.decode('utf-8', 'replace'), word.decode()] for word in words if word in name]
@@ -59,30 +63,27 @@ def walk(box: BubblewrapSandbox, words: list[str]) -> tuple[list[list[str]], lis
 
 
 def test_no_answer_and_no_harness_anywhere(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A walk over ``/`` in an agent's sandbox meets no gold line, hidden file, harness file or key."""
+    """A walk over ``/`` in an agent's sandbox meets no gold line, hidden file, harness file or key.
+
+    The control is in it: a planted line is met, once. And no place can be written to that has no size.
+    """
     monkeypatch.setenv("FAKE_API_KEY", "sk-planted-4711")
-    for task in load_suite("mini").tasks[:2]:
-        hidden = [Path(file.path).name for file in task.answer.hidden]
-        given = "".join(file.text for file in (*task.problem.files, *task.problem.files_support))
-        gold = [line.strip() for line in task.answer.gold.splitlines() if len(line.strip()) >= 20]
-        gold = [line for line in gold if line not in given]
-        assert hidden
-        spec = WorkspaceSpec("bubblewrap", runtime, Limits(), "file", lambda _sha, _data: None)
-        with open_workspace(task.problem, spec) as workspace:
-            assert isinstance(workspace.sandbox, BubblewrapSandbox)
-            words = [*hidden, *gold, "sk-planted-4711", "rcb_agent", "rcb-agent", "paper2code_test"]
-            assert walk(workspace.sandbox, words)[0] == []
-
-
-def test_only_four_places_can_be_written_to(box: BubblewrapSandbox) -> None:
-    """Everything else is read-only, so no writable place is without a size."""
-    assert set(walk(box, [])[1]) == {"/workspace", "/tmp", "/dev/shm", "/home/agent"}
-
-
-def test_the_walk_would_find_something(open_box: OpenBox) -> None:
-    """The control: a planted line in the workspace is met."""
-    box = open_box({"deep/notes.txt": b"the planted gold line of this test\n"})
-    assert walk(box, ["the planted gold line"])[0] == [["/workspace/deep/notes.txt", "the planted gold line"]]
+    tasks = load_suite("mini").tasks
+    problem = tasks[0].problem
+    given = "".join(file.text for file in (*problem.files, *problem.files_support))
+    hidden = {Path(file.path).name for task in tasks for file in task.answer.hidden}
+    gold = {line.strip() for line in tasks[0].answer.gold.splitlines() if len(line.strip()) >= 12}
+    words = [*hidden, *(line for line in gold if line not in given), "sk-planted-4711"]
+    assert len(words) > len(hidden) + 1
+    spec = WorkspaceSpec("bubblewrap", runtime, Limits(), "file", lambda _sha, _data: None)
+    with open_workspace(problem, spec) as workspace:
+        workspace.sandbox.write("deep/notes.txt", b"a planted line\n")
+        box = workspace.sandbox
+        assert isinstance(box, BubblewrapSandbox)
+        hits, writable = walk(box, [*words, "rcb_agent", "rcb-agent", "paper2code_test", "a planted line"])
+    assert hits == [["/workspace/deep/notes.txt", "a planted line"]]
+    outside = {place for place in writable if not place.startswith("/workspace/")}
+    assert outside == {"/workspace", "/tmp", "/dev/shm", "/home/agent"}
 
 
 def test_the_supervisor_cannot_be_opened(box: BubblewrapSandbox) -> None:

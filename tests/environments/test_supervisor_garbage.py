@@ -52,7 +52,7 @@ def test_speaking_out_of_turn_ends_the_sandbox(box: BubblewrapSandbox) -> None:
 
 @pytest.mark.sandbox
 @pytest.mark.parametrize(
-    "request_", [{}, {"op": "nothing"}, {"op": "run"}, {"op": "run", "argv": [], "timeout": 1, "environment": {}}]
+    "request_", [{}, {"op": "nothing"}, {"op": "run"}, {"op": "run", "argv": 3, "environment": {}}]
 )
 def test_a_wrong_request_is_an_answer(box: BubblewrapSandbox, request_: dict[str, Any]) -> None:
     """A request that makes no sense is refused, and the next one works."""
@@ -97,6 +97,10 @@ def test_commands_that_cannot_start(box: BubblewrapSandbox) -> None:
     assert box.run(["no-such-program"], timeout=5).exit_code == 127
     assert box.run(["./model.py"], timeout=5).exit_code == 126
     assert box.run(["sh", "-c", "kill -9 $$"], timeout=5).exit_code == 137
+    for words in (["echo", "a\0b"], ["echo", "\ud800"], [], [""]):
+        result = box.run(words, timeout=5)
+        assert result.exit_code in (126, 127)
+        assert b"Traceback" not in result.stderr
 
 
 @pytest.mark.sandbox

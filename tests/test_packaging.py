@@ -9,7 +9,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def test_every_package_on_disk_is_listed() -> None:
-    """setuptools' explicit list must name each folder that has an ``__init__``."""
+    """The explicit list of setuptools must name each folder that has an ``__init__``."""
     if not (ROOT / "pyproject.toml").exists():
         pytest.skip("no checkout: the tests run on an installed wheel")
     listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])

@@ -239,7 +239,7 @@ def test_gold_that_fails_is_not_measured_and_exits_1(attack_suite: Path, tmp_pat
     shutil.copytree(attack_suite, suite)
     reference = suite / "np" / "model_ref.py"
     reference.write_text(reference.read_text().replace("1.0 +", "2.0 +"))
-    words = ["run", "--suite", suite, "--tasks", "np/*", "--agent", "oracle", "--agent", "null", "--json"]
+    words = ["run", "--suite", str(suite), "--tasks", "np/*", "--agent", "oracle", "--agent", "null", "--json"]
     done = rcb_agent(*words, cwd=tmp_path)
     assert done.code == 1
     assert [done.arm(name)["not_measured"] for name in ("oracle", "null")] == [1, 1]

@@ -32,9 +32,9 @@ class Trace:
         self._skipped = frozenset(labels)
 
     def note(self, label: str, form: Any) -> None:
-        """Add a crossing that has a label. Only the label's last part counts: which object came first under a path is the
+        """Add a crossing. Only the label's last part counts: which object came first under a path is the
         candidate's claim, the name the test used is not."""
-        if label and label not in self._skipped:
+        if label not in self._skipped:
             text = json.dumps(form, sort_keys=True)
             if len(text) > _SHORT:
                 text = f"{text[:80]}... {hashlib.sha256(text.encode()).hexdigest()[:16]}"

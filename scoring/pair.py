@@ -20,7 +20,7 @@ from rcb_agent.scoring.wire import Channel, WireError, WireLimits
 
 OpenSandbox = Callable[[SandboxSpec], Sandbox]
 
-START_SECONDS = 20.0
+START_SECONDS = 15.0
 END_SECONDS = 0.5
 VERDICT_BYTES = 64 << 20
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -63,7 +63,7 @@ def run_pair(open_sandbox: OpenSandbox, plan: PairPlan) -> PairResult:
         candidate_box = _open(stack, open_sandbox, plan, plan.candidate_files, (candidate_end,))
         trusted_box = _open(stack, open_sandbox, plan, plan.trusted_files, (trusted_end, verdict_writer))
         candidate, trusted = _sides(plan, (candidate_box, candidate_end), (trusted_box, verdict_writer))
-        reader = _VerdictReader(verdict_reader, plan.seconds + 2 * START_SECONDS)
+        reader = _VerdictReader(verdict_reader, plan.seconds + 3 * START_SECONDS)
         for thread in (candidate, reader):
             thread.start()
         trusted.run()
@@ -100,7 +100,7 @@ def _sides(
         programs.program(programs.CANDIDATE, plan.candidate_settings),
         programs.program(programs.TRUSTED, plan.trusted_settings),
     )
-    seconds = plan.seconds + START_SECONDS
+    seconds = plan.seconds + 2 * START_SECONDS
     return (
         _Side(candidate[0], command, texts[0], seconds=seconds + START_SECONDS, end=candidate[1]),
         _Side(trusted[0], command, texts[1], seconds=seconds, end=trusted[1]),

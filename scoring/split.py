@@ -112,7 +112,8 @@ class SplitGrader:
         with self._turns.shared() as company:
             result = run_pair(self._open_sandbox, plan)
         grade = judge(result, expected)
-        is_doubtful = grade.reason == "no_verdict" or bool(result.candidate_lost)
+        was_greeted = result.verdict is not None and result.verdict["was_greeted"]
+        is_doubtful = not was_greeted or bool(result.candidate_lost)
         if is_doubtful or (grade.reason == "time_limit" and company.was_seen):
             with self._turns.alone():
                 result = run_pair(self._open_sandbox, plan)

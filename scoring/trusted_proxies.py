@@ -120,14 +120,19 @@ for _name in _IMPLICIT.split():
 
 
 def _ask(proxy: Proxy, operation: str, label: str, **parts: Any) -> Any:
-    session: Session = proxy._session  # noqa: SLF001 (the functions of this file are part of the class)
+    trace = proxy._session.trace  # noqa: SLF001 (the functions of this file are part of the class)
     try:
-        value = session.ask(Request(operation, proxy._number, label=label, **parts))  # noqa: SLF001
+        value = _ask_untraced(proxy, operation, label, **parts)
     except Exception:
-        session.trace.note(label, "raises")
+        trace.note(label, "raises")
         raise
-    session.trace.note(label, form_of(value))
+    trace.note(label, form_of(value))
     return value
+
+
+def _ask_untraced(proxy: Proxy, operation: str, label: str, **parts: Any) -> Any:
+    session: Session = proxy._session  # noqa: SLF001
+    return session.ask(Request(operation, proxy._number, label=label, **parts))  # noqa: SLF001
 
 
 def _join(label: str, name: str) -> str:
@@ -150,13 +155,13 @@ class ModuleProxy(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         proxy, starred = self.__dict__["_proxy"], self.__dict__["_starred"]
         if name == "__all__":  # "from module import *" takes names no test may look at: they leave no trace
-            starred.update(_ask(proxy, "names", ""))
+            starred.update(_ask_untraced(proxy, "names", ""))
             return sorted(starred)
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         if name in starred:
             starred.remove(name)
-            return _ask(proxy, "get", "", name=name)
+            return _ask_untraced(proxy, "get", name, name=name)
         return getattr(proxy, name)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -29,10 +29,11 @@ _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """Bounds of one session: seconds of one call and of all, callbacks, objects alive on either side."""
+    """Bounds of one session: seconds of one call, of all, and of C's start; callbacks, objects alive on either side."""
 
     call_seconds: float
     total_seconds: float
+    start_seconds: float = 15.0
     callbacks: int = 20_000
     handles: int = 50_000
 
@@ -57,6 +58,7 @@ class Session:
         self.mirrors = MirroredExceptions()
         self.states = StateSender()
         self.ended: tuple[str, str] | None = None
+        self.was_greeted = False
         self.import_failure = ""
         self.memory_error = False
         self.refused: set[str] = set()
@@ -65,6 +67,7 @@ class Session:
         self._channel = channel
         self._limits = limits
         self._in_place = in_place
+        self._call_seconds = limits.call_seconds
         self._end_time = time.monotonic() + limits.total_seconds
         self._lock = threading.RLock()
         self._proxies: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
@@ -74,6 +77,15 @@ class Session:
         self._generator_states: dict[int, Node] = {}
         self._callbacks = 0
         self._callback_failure: AssertionError | None = None
+
+    def greet(self) -> None:
+        """Wait until C answers at all; only then the grade's clock starts. No candidate code has run by then."""
+        self._call_seconds = self._limits.start_seconds
+        self._end_time = time.monotonic() + self._limits.start_seconds
+        self.ask(Request("hello"))
+        self.was_greeted = True
+        self._call_seconds = self._limits.call_seconds
+        self._end_time = time.monotonic() + self._limits.total_seconds
 
     def ask(self, request: Request) -> Any:
         """Send a request and return the value of its answer, or raise what the candidate raised."""
@@ -133,7 +145,7 @@ class Session:
             raise RemoteError(f"the test's argument cannot cross: {error}") from None
         head["free"] = [self._released.pop() for _ in range(len(self._released))]  # objects may die meanwhile
         head["random"] = self.states.changes(encoder.blobs)
-        self._channel.deadline = min(time.monotonic() + self._limits.call_seconds, self._end_time)
+        self._channel.deadline = min(time.monotonic() + self._call_seconds, self._end_time)
         self._channel.send(head, encoder.blobs)
 
     def _wait(self, number: int) -> tuple[Node, list[bytes]]:

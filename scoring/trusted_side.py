@@ -34,6 +34,7 @@ def main(settings: dict[str, Any]) -> None:
     outcomes = Outcomes(session)
     load_error: BaseException | None = None
     try:
+        session.greet()
         _prepare(session, gate, settings)
         unittest.TestLoader().loadTestsFromModule(_load_test(settings["test_path"])).run(outcomes)
     except BaseException as error:  # noqa: BLE001 (whatever a test file does, the verdict must be told)
@@ -44,6 +45,7 @@ def main(settings: dict[str, Any]) -> None:
         "load_error": _last_line(load_error) if load_error else "",
         "load_error_is_import": isinstance(load_error, ImportError),
         "ended": session.ended,
+        "was_greeted": session.was_greeted,
         "import_failure": session.import_failure,
         "memory_error": session.memory_error,
         "refused": sorted(session.refused)[:20],

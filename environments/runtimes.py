@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 
@@ -75,6 +76,7 @@ def load_runtime(name: str) -> Runtime:
     return Runtime(name, folder / "venv" / "bin" / "python", tuple(lock_pins(lock)), lock_digest(lock))
 
 
+@lru_cache(maxsize=16)
 def adopt_runtime(name: str, python: Path) -> Runtime:
     """Describe a Python that somebody else has furnished."""
     describe_interpreter(python)

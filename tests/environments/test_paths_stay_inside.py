@@ -1,12 +1,14 @@
 """Guards: file tools that can be led out of the workspace, block, or destroy what they replace (program t01)."""
 
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rcb_agent.environments import supervised
-from rcb_agent.environments.bubblewrap import BubblewrapSandbox
+from rcb_agent.environments.base import Runtime, SandboxSpec
+from rcb_agent.environments.bubblewrap import BubblewrapSandbox, open_bubblewrap
 from rcb_agent.errors import SandboxFileError
 from tests.environments.conftest import POC, OpenBox
 
@@ -32,10 +34,8 @@ PLAIN_NAMES = {
 }
 
 
-@pytest.fixture
-def trap(open_box: OpenBox) -> BubblewrapSandbox:
-    """A workspace with links that lead out, to something the command's user may write."""
-    box = open_box({"model.py": b"x", "a/keep": b""})
+def lay_trap(box: BubblewrapSandbox) -> BubblewrapSandbox:
+    """Links that lead out, to something the command's user may write."""
     setup = (
         "mkdir /tmp/ws-evil && echo out > /tmp/outside.txt && echo out > /tmp/ws-evil/x.txt && "
         "ln -s /tmp lnk && ln -s /tmp/outside.txt f.txt && ln -s /tmp/created.txt newfile && mkfifo pipe && "
@@ -45,27 +45,50 @@ def trap(open_box: OpenBox) -> BubblewrapSandbox:
     return box
 
 
+FILES = {"model.py": b"x", "a/keep": b""}
+
+
+@pytest.fixture
+def trap(open_box: OpenBox) -> BubblewrapSandbox:
+    """A fresh workspace with links."""
+    return lay_trap(open_box(FILES))
+
+
+@pytest.fixture(scope="module")
+def reading_trap(runtime: Runtime) -> Iterator[BubblewrapSandbox]:
+    """One for all cases that must change nothing."""
+    with open_bubblewrap(SandboxSpec(runtime, files=FILES)) as box:
+        yield lay_trap(box)
+
+
+@pytest.fixture(scope="module")
+def writing_trap(runtime: Runtime) -> Iterator[BubblewrapSandbox]:
+    """One for all cases that may add a file inside."""
+    with open_bubblewrap(SandboxSpec(runtime, files=FILES)) as box:
+        yield lay_trap(box)
+
+
 @pytest.mark.parametrize("case", sorted(HOSTILE))
-def test_reading_a_hostile_path(trap: BubblewrapSandbox, case: str) -> None:
+def test_reading_a_hostile_path(reading_trap: BubblewrapSandbox, case: str) -> None:
     """Every one is refused: none of these names an existing regular file of the workspace."""
     path = HOSTILE[case].replace("{OUT}", "/tmp")
     with pytest.raises(SandboxFileError) as refusal:
-        trap.read(path)
+        reading_trap.read(path)
     assert str(refusal.value)
     assert "Traceback" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("case", sorted(HOSTILE))
-def test_writing_a_hostile_path(trap: BubblewrapSandbox, case: str) -> None:
+def test_writing_a_hostile_path(writing_trap: BubblewrapSandbox, case: str) -> None:
     """Refused, or a plain name inside; outside nothing changes either way."""
     path = HOSTILE[case].replace("{OUT}", "/tmp")
     if case in PLAIN_NAMES:
-        trap.write(path, b"X")
-        assert trap.read(path) == b"X"
+        writing_trap.write(path, b"X")
+        assert writing_trap.read(path) == b"X"
     else:
         with pytest.raises(SandboxFileError):
-            trap.write(path, b"X")
-    after = trap.run(["sh", "-c", "cat /tmp/outside.txt /tmp/ws-evil/x.txt; ls /tmp"], timeout=5).stdout
+            writing_trap.write(path, b"X")
+    after = writing_trap.run(["sh", "-c", "cat /tmp/outside.txt /tmp/ws-evil/x.txt; ls /tmp"], timeout=5).stdout
     assert after == b"out\nout\noutside.txt\nws-evil\n"
 
 
@@ -162,9 +185,9 @@ def test_the_way_without_openat2(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     """Where the kernel refuses openat2, no link is followed at all and dots do not climb."""
     import os
 
-    from rcb_agent.environments import filework
+    from rcb_agent.environments import beneath, filework
 
-    monkeypatch.setattr(filework, "OPENAT2", 99_999)  # a call that does not exist
+    monkeypatch.setattr(beneath, "OPENAT2", 99_999)  # a call that does not exist
     (tmp_path / "in" / "sub").mkdir(parents=True)
     (tmp_path / "in" / "sub" / "f").write_bytes(b"f")
     (tmp_path / "out").write_bytes(b"secret")
@@ -174,9 +197,9 @@ def test_the_way_without_openat2(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     try:
         assert filework.read(root, {"path": "sub/f", "limit": 9}, b"")[1] == b"f"
         for path in ("link", "way/out", "../out", "sub/../../out"):
-            with pytest.raises(filework.Refused):
+            with pytest.raises(beneath.Refused):
                 filework.read(root, {"path": path, "limit": 9}, b"")
-            with pytest.raises(filework.Refused):
+            with pytest.raises(beneath.Refused):
                 filework.write(root, {"files": [[path, 1]]}, b"X")
     finally:
         os.close(root)

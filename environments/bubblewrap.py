@@ -206,9 +206,10 @@ def read_message(process: subprocess.Popen[bytes]) -> str:
 def explain_refusal(message: str) -> str:
     """One line on why ``bwrap`` could not start."""
     hint = ""
-    if any(word in message for word in ("namespace", "uid map", "Operation not permitted", "Permission denied")):
+    if any(word in message for word in ("namespace", "uid map", "Operation not permitted")):
         hint = (
-            "; user namespaces may be disabled here (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces)"
+            "; user namespaces may be disabled here (sysctl kernel.unprivileged_userns_clone, "
+            "user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns), or this is a container without them"
         )
     return f"bwrap cannot make a sandbox: {message}{hint}"
 

@@ -7,6 +7,7 @@ caches or results lie below something shown, they are covered.
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from rcb_agent.environments.base import SANDBOX_UID, WORKDIR, Bind, Limits, SandboxSpec
@@ -146,7 +147,8 @@ def hidden_paths() -> list[Path]:
     """Places of the harness that no sandbox may show, wherever they lie."""
     package = Path(__file__).parent
     places = {package, package.resolve(), package.parent, package.resolve().parent, cache_folder()}
-    places.add(Path.cwd() / "results")
+    with suppress(FileNotFoundError):  # a working folder that somebody has removed
+        places.add(Path.cwd() / "results")
     return sorted(path for path in places if path != Path("/"))
 
 

@@ -272,6 +272,7 @@ def main(config: dict[str, Any]) -> NoReturn:
     """Take over this process; called by the bootstrap with what the harness sent."""
     jail.set_dumpable(0)
     os.umask(0o022)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # whatever the harness has blocked, dead children must be heard of
     for folder in config["owned"]:
         os.chown(folder, config["uid"], config["gid"])
     jail.restrain_supervisor(config["uid"])

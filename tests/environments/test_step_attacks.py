@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from rcb_agent.environments import cgroups
 from rcb_agent.environments.base import CommandResult, Limits
 from rcb_agent.environments.bubblewrap import BubblewrapSandbox
 from tests.environments.conftest import OpenBox
@@ -107,6 +108,19 @@ def test_no_writable_place_is_without_bounds(open_box: OpenBox, poc: Reader, pla
     result = box.run(["sh", "-c", f"cd {place} && python /workspace/attack.py"], timeout=20)
     assert b"refused" in result.stdout
     assert int(result.stdout.split(b"MiB ")[1].split()[0]) <= 16
+
+
+def test_limits_without_cgroups(open_box: OpenBox, poc: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no group can be made, rlimits bound processes, memory and files, and the record says so."""
+    monkeypatch.setattr(cgroups, "own_folders", lambda: ({}, 1))
+    box = open_box(limits=Limits(memory_mb=256, pids=24, disk_mb=16))
+    assert box.enforcement["memory"] == "rlimit per process"
+    assert box.enforcement["pids"].startswith("rlimit per ")
+    assert box.enforcement["cpu"] == "not enforced"
+    assert b"fork refused after" in attack(box, poc, "s07").stdout
+    assert int(attack(box, poc, "s08").stdout.split()[1]) < 256
+    assert box.run(["truncate", "-s", "20G", "big"], timeout=5).exit_code != 0
+    assert processes(box) == 2
 
 
 def test_escape_sequences_stay_bytes(box: BubblewrapSandbox, poc: Reader) -> None:

@@ -30,10 +30,11 @@ def read_whole(toolbox: Toolbox, path: str) -> list[str]:
     raise AssertionError("pages without an end")
 
 
+@pytest.mark.parametrize("width", [1, 300])
 @pytest.mark.parametrize("lines", [1, 399, 400, 401, 1000])
-def test_the_pages_of_a_file_are_all_of_it(tmp_path: Path, lines: int) -> None:
+def test_the_pages_of_a_file_are_all_of_it(tmp_path: Path, lines: int, width: int) -> None:
     """Nothing is lost or shown twice at a page's edge."""
-    expected = [f"line {number} {'x' * (number % 300)}" for number in range(1, lines + 1)]
+    expected = [f"line {number} {'x' * (number % width)}" for number in range(1, lines + 1)]
     data = "\n".join(expected).encode() + b"\n"
     toolbox = Toolbox(TOOL_NAMES, open_folder(tmp_path, {"f.txt": data}))
     assert read_whole(toolbox, "f.txt") == expected

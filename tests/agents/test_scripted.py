@@ -29,6 +29,7 @@ SCRIPTS = {
     "repair": Script("repair", WRONG, RIGHT, TEST),
     "wrong": Script("wrong", WRONG),
     "loop": Script("loop", RIGHT),
+    "needless": Script("repair", RIGHT, WRONG, TEST),
 }
 
 
@@ -68,6 +69,7 @@ def play(root: Path, behaviour: str, without: tuple[str, ...] = (), max_steps: i
         ("solve", ("read_file",), None),
         ("solve", ("edit_file", "write_file"), None),
         ("wrong", (), 7),
+        ("needless", (), 3),
         ("loop", (), 3),
     ],
 )

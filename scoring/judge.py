@@ -43,10 +43,10 @@ def _reason(result: PairResult, tests: tuple[TestResult, ...], expected: Expecte
         return fault
     verdict = result.verdict or {}
     failed = next((test for test in tests if test.outcome != "passed"), None)
+    if verdict["memory_error"] and (failed is not None or verdict["import_failure"]):
+        return "memory_limit", "the candidate's process ran out of memory"
     if verdict["import_failure"]:
         return "import_error", verdict["import_failure"]
-    if failed is not None and verdict["memory_error"]:
-        return "memory_limit", f"{failed.id}: {failed.message}"
     if verdict["load_error"]:
         reason = "import_error" if verdict["load_error_is_import"] else "tests_failed"
         return reason, f"the tests cannot be loaded: {verdict['load_error']}"

@@ -7,9 +7,9 @@ so the harness shuts the connection itself.
 
 import contextlib
 import socket
-import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from rcb_agent.scoring.wire import Channel, WireError, WireLimits
 OpenSandbox = Callable[[SandboxSpec], Sandbox]
 
 START_SECONDS = 15.0
-END_SECONDS = 0.5
+END_SECONDS = 0.2
 VERDICT_BYTES = 64 << 20
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -58,24 +58,29 @@ def run_pair(open_sandbox: OpenSandbox, plan: PairPlan) -> PairResult:
     """Run both sides until T ends. Raises EnvironmentFault when a sandbox cannot be opened."""
     started = time.monotonic()
     with contextlib.ExitStack() as stack:
+        threads = stack.enter_context(ThreadPoolExecutor(max_workers=2))
         trusted_end, candidate_end = _socket_pair(stack)
         verdict_reader, verdict_writer = _socket_pair(stack)
         candidate_box = _open(stack, open_sandbox, plan, plan.candidate_files, (candidate_end,))
         trusted_box = _open(stack, open_sandbox, plan, plan.trusted_files, (trusted_end, verdict_writer))
-        candidate, trusted = _sides(plan, (candidate_box, candidate_end), (trusted_box, verdict_writer))
-        reader = _VerdictReader(verdict_reader, plan.seconds + 3 * START_SECONDS)
-        for thread in (candidate, reader):
-            thread.start()
-        trusted.run()
-        reader.join()
-        lost = candidate.lost
+        seconds = plan.seconds + 2 * START_SECONDS  # T's own clock is shorter, C's life is longer
+        candidate_program = programs.program(programs.CANDIDATE, plan.candidate_settings)
+        candidate = threads.submit(_run, candidate_box, candidate_program, seconds + START_SECONDS, candidate_end)
+        verdict = threads.submit(_read_verdict, verdict_reader, seconds + START_SECONDS)
+        trusted_program = programs.program(programs.TRUSTED, plan.trusted_settings)
+        trusted = _run(trusted_box, trusted_program, seconds, verdict_writer)
+        lost = candidate.result() if candidate.done() else None
         _shut(trusted_end)
-        candidate.join(timeout=END_SECONDS)  # an honest one ends by itself when its channel closes
+        wait([candidate], timeout=END_SECONDS)  # an honest one ends by itself when its channel closes
         candidate_box.close()
-        candidate.join()
-        enforcement = dict(candidate_box.enforcement)
-    seconds = time.monotonic() - started
-    return PairResult(reader.verdict, trusted.result, candidate.result, lost, enforcement, seconds)
+        return PairResult(
+            verdict.result(),
+            trusted if isinstance(trusted, CommandResult) else None,
+            ended if isinstance(ended := candidate.result(), CommandResult) else None,
+            lost if isinstance(lost, str) else "",
+            dict(candidate_box.enforcement),
+            time.monotonic() - started,
+        )
 
 
 def _open(
@@ -91,58 +96,26 @@ def _open(
     return box
 
 
-def _sides(
-    plan: PairPlan, candidate: tuple[Sandbox, socket.socket], trusted: tuple[Sandbox, socket.socket]
-) -> tuple["_Side", "_Side"]:
-    """Return both threads. T has a little longer than its own clock allows, C a little longer than T."""
-    command = programs.command()
-    texts = (
-        programs.program(programs.CANDIDATE, plan.candidate_settings),
-        programs.program(programs.TRUSTED, plan.trusted_settings),
-    )
-    seconds = plan.seconds + 2 * START_SECONDS
-    return (
-        _Side(candidate[0], command, texts[0], seconds=seconds + START_SECONDS, end=candidate[1]),
-        _Side(trusted[0], command, texts[1], seconds=seconds, end=trusted[1]),
-    )
+def _run(box: Sandbox, program: bytes, seconds: float, end: socket.socket) -> CommandResult | str:
+    """Run a program to its end, then shut an end of its sockets, so that whoever waits for it knows.
+
+    A lost sandbox is returned as text, because only the caller knows whose doing it was.
+    """
+    try:
+        return box.run(programs.command(), timeout=seconds, stdin=program)
+    except EnvironmentFault as fault:
+        return str(fault)
+    finally:
+        _shut(end)
 
 
-class _Side(threading.Thread):
-    """Runs one program to its end; then shuts an end of its sockets, so that whoever waits for it knows."""
-
-    def __init__(self, box: Sandbox, command: list[str], stdin: bytes, *, seconds: float, end: socket.socket) -> None:
-        super().__init__(daemon=True)
-        self.result: CommandResult | None = None
-        self.lost = ""
-        self._box = box
-        self._command = command
-        self._stdin = stdin
-        self._seconds = seconds
-        self._end = end
-
-    def run(self) -> None:
-        """Run the program; a lost sandbox is kept as text, because only the caller knows whose doing it was."""
-        try:
-            self.result = self._box.run(self._command, timeout=self._seconds, stdin=self._stdin)
-        except EnvironmentFault as fault:
-            self.lost = str(fault)
-        finally:
-            _shut(self._end)
-
-
-class _VerdictReader(threading.Thread):
-    """Takes the one frame that T sends at its end; anything else is no verdict."""
-
-    def __init__(self, end: socket.socket, seconds: float) -> None:
-        super().__init__(daemon=True)
-        self.verdict: Mapping[str, Any] | None = None
-        self._channel = Channel(end, WireLimits(json_bytes=VERDICT_BYTES))
-        self._channel.deadline = time.monotonic() + seconds
-
-    def run(self) -> None:
-        """Wait for the frame."""
-        with contextlib.suppress(WireError):
-            self.verdict, _ = self._channel.receive()
+def _read_verdict(end: socket.socket, seconds: float) -> Mapping[str, Any] | None:
+    """Take the one frame that T sends at its end; anything else is no verdict."""
+    channel = Channel(end, WireLimits(json_bytes=VERDICT_BYTES))
+    channel.deadline = time.monotonic() + seconds
+    with contextlib.suppress(WireError):
+        return channel.receive()[0]
+    return None
 
 
 def _socket_pair(stack: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:

@@ -17,6 +17,7 @@ pytestmark = SANDBOXED
 # Walks every readable file but the interpreter's and the system's own, and reports what it finds by printing.
 WALK = """
 import os, socket, sys
+MARK = "the_mark_of" + "_the_hidden_side"
 def look():
     found = [f"env {name}" for name, value in os.environ.items() if MARK in value or "KEY" in name]
     seen = [f"arg {argument[:60]}" for argument in sys.argv + sys.orig_argv if MARK in argument]
@@ -62,12 +63,13 @@ def look():
                 found.append(f"descriptor {fd}")
         except OSError:
             pass
-    return found
+    print("FOUND", found)
+    return []
 """
 MARK = "the_mark_of_the_hidden_side"
 GOLD = f"""
-MARK = "the_mark_of" + "_the_hidden_side"
-{WALK}
+def look():
+    return []
 def f(x):
     # <paper2code name="f">
     return x + 0.0  # {MARK}
@@ -91,9 +93,7 @@ def test_the_candidate_sees_nothing_of_the_other_side(grader: SplitGrader, monke
     """No test, reference, gold line, harness, key, process, descriptor or network, however it looks."""
     monkeypatch.setenv("FAKE_API_KEY", MARK)
     task = make_task(GOLD, TEST, hidden=HIDDEN, rules=RULES)
-    candidate = (
-        GOLD.replace(f"  # {MARK}", "") + '\n_look = look\ndef look():\n    print("FOUND", _look())\n    return []\n'
-    )
+    candidate = GOLD.replace(f"  # {MARK}", "") + WALK
     grade = grade_text(grader, task, candidate)
     assert (grade.verdict, grade.message) == ("passed", "")
     assert "FOUND []" in grade.details["candidate"]["output"]
@@ -163,7 +163,7 @@ smooth = gated_mean
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> SplitGrader:
-    limits = SplitLimits(call_seconds=1.5, sandbox=Limits(memory_mb=256, pids=32))
+    limits = SplitLimits(call_seconds=0.8, sandbox=Limits(memory_mb=256, pids=32))
     return make_grader(tmp_path_factory.mktemp("strict"), limits)
 
 
@@ -184,7 +184,7 @@ def test_the_whole_grade_has_a_limit(tmp_path: Path) -> None:
         "        for _ in range(40): model.f(1)\n"
     )
     gold = 'import time\ndef f(x):\n    # <paper2code name="f">\n    return x\n    # </paper2code name="f">\n'
-    task = make_task(gold, test, rules=GradingRules(seconds=2.0))
+    task = make_task(gold, test, rules=GradingRules(seconds=1.0))
     slow = gold.replace("    return x\n", "    time.sleep(0.3)\n    return x\n")
     grade = grade_text(make_grader(tmp_path), task, slow)
     assert (grade.verdict, grade.reason) == ("failed", "time_limit")

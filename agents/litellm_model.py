@@ -7,7 +7,6 @@ keys never reach a record, an error or the screen.
 
 import json
 import os
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,11 +14,9 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from rcb_agent.agents.base import Message, Reply, Sampling, ToolCall, Usage
+from rcb_agent.agents.redaction import LENGTH_IN_ERRORS, redact
 from rcb_agent.errors import ModelError, ModelUnavailable
 
-_SECRET_NAME = re.compile(r"API_?KEY|ACCESS_KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
-_LENGTH_IN_ERRORS = 6
-_LENGTH_IN_REPLIES = 12
 _HOPELESS = {401, 403, 404}
 _BUSY = {408, 409, 425, 429}
 _MESSAGE_CHARACTERS = 300
@@ -72,7 +69,7 @@ class LiteLLMModel:
         import tenacity
 
         def note(state: tenacity.RetryCallState) -> None:
-            attempts.errors.append(redact(str(_error_of(state)))[:_MESSAGE_CHARACTERS])
+            attempts.errors.append(redact(str(_error_of(state)), LENGTH_IN_ERRORS)[:_MESSAGE_CHARACTERS])
 
         return tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self._patience.attempts),
@@ -100,7 +97,7 @@ class LiteLLMModel:
         status = getattr(error, "status_code", None)
         if is_refused(error) and not self._has_answered:
             return ModelUnavailable(f"{self.name}: nothing answers at the endpoint ({provider}_API_BASE)")
-        message = " ".join(redact(str(error)).split())[:_MESSAGE_CHARACTERS]
+        message = " ".join(redact(str(error), LENGTH_IN_ERRORS).split())[:_MESSAGE_CHARACTERS]
         if status in {401, 403}:
             return ModelUnavailable(f"{self.name}: the endpoint refuses the key ({provider}_API_KEY): {message}")
         if status in _HOPELESS or _is_misnamed(error):
@@ -188,21 +185,10 @@ def _read_wait(value: str) -> float:
         return 0.0
 
 
-def redact(text: str, shortest: int = _LENGTH_IN_ERRORS) -> str:
-    """Return ``text`` with the value of every secret-looking variable replaced by the variable's name.
-
-    Values under ``shortest`` stay: a local server's key may be the word "anything", which an answer may hold too.
-    """
-    for name, value in os.environ.items():
-        if len(value) >= shortest and _SECRET_NAME.search(name):
-            text = text.replace(value, f"[{name}]")
-    return text
-
-
 def read_response(name: str, response: Any, retried: Sequence[str] = ()) -> Reply:
     """Return LiteLLM's response as a reply; ``retried`` are the errors of the attempts before it."""
     dumped = json.dumps(response.model_dump(mode="json", warnings=False), default=str)
-    raw = json.loads(redact(dumped, _LENGTH_IN_REPLIES))
+    raw = json.loads(redact(dumped))
     if retried:
         raw["retried"] = list(retried)
     if not response.choices:
@@ -211,7 +197,7 @@ def read_response(name: str, response: Any, retried: Sequence[str] = ()) -> Repl
     message = choice.message
     usage = _read_usage(response)
     return Reply(
-        redact(message.content or "", _LENGTH_IN_REPLIES),
+        redact(message.content or ""),
         tuple(_read_call(call) for call in message.tool_calls or ()),
         usage,
         _read_cost(name, response, usage),
@@ -228,7 +214,7 @@ def _is_refusal(message: Any) -> bool:
 def _read_call(call: Any) -> ToolCall:
     arguments = call.function.arguments
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return ToolCall(call.id or "", call.function.name or "", redact(text, _LENGTH_IN_REPLIES))
+    return ToolCall(call.id or "", call.function.name or "", redact(text))
 
 
 def _read_usage(response: Any) -> Usage:

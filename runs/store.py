@@ -18,10 +18,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
+from rcb_agent.agents.redaction import redact, redact_bytes
 from rcb_agent.errors import UsageError
 from rcb_agent.runs.base import SCHEMA_VERSION, Json
 from rcb_agent.runs.config import RunConfig, differing_keys
-from rcb_agent.runs.redaction import Redactor
 
 GradeKey = tuple[str, str | int, str, str]
 
@@ -84,9 +84,9 @@ class RunReader:
 class RunStore(RunReader):
     """Writes a run folder. Only one process holds it at a time; use as a context manager."""
 
-    def __init__(self, path: Path, lock: Any, redactor: Redactor, *, created: bool) -> None:
+    def __init__(self, path: Path, lock: Any, *, created: bool) -> None:
         super().__init__(path)
-        self._lock, self._redact, self._created = lock, redactor, created
+        self._lock, self._created = lock, created
         self._mutex = threading.Lock()
         self._known_blobs: set[str] = set()
         self.mended = mend_torn_lines(path)
@@ -134,14 +134,14 @@ class RunStore(RunReader):
         target = _blob_path(self.path, sha256)
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
-            clean = self._redact.data(data)
+            clean = redact_bytes(data)
             if clean != data:
                 _redacted_mark(self.path, sha256).touch()
             write_atomically(target, clean)
         return sha256
 
     def _append(self, name: str, record: Json, *, sync: bool) -> None:
-        text = json.dumps(self._redact.json(record), ensure_ascii=True, allow_nan=False)
+        text = redact(json.dumps(record, ensure_ascii=True, allow_nan=False))
         path = self.path / name
         with self._mutex:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -172,7 +172,7 @@ def open_store(path: Path | None, config: RunConfig, task_facts: Json, results: 
     try:
         if created:
             _write_run(path, config, task_facts)
-        store = RunStore(path, lock, Redactor(), created=created)
+        store = RunStore(path, lock, created=created)
         _check_same(store, config.as_json())
     except BaseException:
         lock.release()
@@ -295,7 +295,7 @@ def _write_run(path: Path, config: RunConfig, task_facts: Json) -> None:
         "task_facts": task_facts,
         "versions": library_versions(),
     }
-    data = Redactor().text(json.dumps(record, indent=1)) + "\n"
+    data = redact(json.dumps(record, indent=1)) + "\n"
     write_atomically(path / "run.json", data.encode())
 
 

@@ -13,9 +13,10 @@ from typing import ClassVar
 import pytest
 
 from rcb_agent.agents.base import Reply, Sampling, Usage
-from rcb_agent.agents.litellm_model import LiteLLMModel, Patience, asked_wait, redact
+from rcb_agent.agents.litellm_model import LiteLLMModel, Patience, asked_wait
 from rcb_agent.agents.react import ReactAgent
 from rcb_agent.agents.recording import CallScope, Record, RecordingModel
+from rcb_agent.agents.redaction import LENGTH_IN_ERRORS, redact
 from rcb_agent.agents.tools import TOOL_NAMES, Toolbox
 from rcb_agent.errors import ModelError, ModelUnavailable
 from tests.agents.local_sandbox import FolderWorkspace
@@ -200,8 +201,8 @@ def test_redaction_leaves_short_values_alone(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("MY_TOKEN", "1")
     monkeypatch.setenv("OTHER_API_KEY", "long-enough-1")
     monkeypatch.setenv("LOCAL_API_KEY", "anything")
-    assert redact("1 long-enough-1 anything", 12) == "1 [OTHER_API_KEY] anything"
-    assert redact("1 anything") == "1 [LOCAL_API_KEY]"
+    assert redact("1 long-enough-1 anything") == "1 [OTHER_API_KEY] anything"
+    assert redact("1 anything", LENGTH_IN_ERRORS) == "1 [LOCAL_API_KEY]"
 
 
 def test_a_trial_over_http_ends_as_one_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

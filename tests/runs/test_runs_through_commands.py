@@ -65,7 +65,18 @@ def test_json_is_the_whole_of_standard_output_and_show_agrees(tmp_path: Path) ->
 
 def start_run(folder: Path, *words: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "rcb_agent", "run", *words]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def heed_interrupts() -> None:  # a shell's background job, and with it this test run, may have them ignored
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,  # noqa: PLW1509 - nothing else runs in this process
+    )
 
 
 def wait_for_records(path: Path, count: int) -> None:

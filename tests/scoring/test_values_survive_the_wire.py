@@ -44,7 +44,7 @@ PLAIN = st.recursive(
 
 
 @given(PLAIN)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50, deadline=None, database=None)
 def test_plain_values_arrive_as_they_were(value: Any) -> None:
     """Types and values are equal, floats to the last bit."""
     arrived = send(value)
@@ -139,7 +139,7 @@ JSON = st.recursive(
 
 
 @given(JSON, st.lists(st.binary(max_size=32), max_size=3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, database=None)
 def test_any_node_decodes_or_is_refused(node: Any, blobs: list[bytes]) -> None:
     """The decoder raises WireError and nothing else."""
     with suppress(WireError):
@@ -147,7 +147,7 @@ def test_any_node_decodes_or_is_refused(node: Any, blobs: list[bytes]) -> None:
 
 
 @given(st.binary(max_size=200) | st.text(alphabet='{}[]":,0123456789.eE-tfn', max_size=200).map(str.encode))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, database=None)
 def test_any_bytes_are_a_head_or_are_refused(data: bytes) -> None:
     """The parser of frames raises WireError and nothing else."""
     with suppress(WireError):

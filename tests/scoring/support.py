@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rcb_agent.environments.base import Runtime
+from rcb_agent.environments.base import Runtime, Sandbox, SandboxSpec
 from rcb_agent.environments.registry import open_sandbox
 from rcb_agent.environments.runtimes import load_runtime
 from rcb_agent.scoring.base import Grade
@@ -24,6 +24,17 @@ SANDBOXED = [
 ]
 
 OPEN = partial(open_sandbox, "bubblewrap")
+
+
+class Counting:
+    """Opens real sandboxes and counts them."""
+
+    def __init__(self) -> None:
+        self.opened = 0
+
+    def __call__(self, spec: SandboxSpec) -> Sandbox:
+        self.opened += 1
+        return OPEN(spec)
 
 
 @cache

@@ -141,6 +141,7 @@ def test_dying_does_not_satisfy_an_expected_error(grader: SplitGrader) -> None:
     dying = RAISES.replace('raise PaperError("negative")', "os._exit(0)")
     grade = grade_text(grader, task, dying)
     assert (grade.verdict, grade.reason) == ("failed", "candidate_exited")
+    assert "exit status 0" in grade.message
     other = RAISES.replace('raise PaperError("negative")', 'raise ValueError("negative")')
     grade = grade_text(grader, task, other)
     assert (grade.verdict, grade.reason) == ("failed", "tests_failed")

@@ -116,6 +116,16 @@ def test_a_broken_answer_ends_the_session_for_good(reply: bytes) -> None:
         assert session.ended == ended
 
 
+@pytest.mark.parametrize("name", ["giant JSON header", "giant blob header"])
+def test_an_announced_giant_is_refused_unread(name: str) -> None:
+    """The lengths alone end the session; T does not wait for what they announce."""
+    with peer(serve_once(BROKEN[name])) as session:
+        with pytest.raises(RemoteError, match="over the limit"):
+            ask(session)
+        assert session.ended is not None
+        assert session.ended[0] == "protocol"
+
+
 def test_silence_ends_at_the_time_limit() -> None:
     """A call has a deadline, however the bytes are dripped."""
 

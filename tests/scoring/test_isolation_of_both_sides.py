@@ -1,5 +1,6 @@
 """Guards: a hidden test, a reference, the answer, a key or the harness within reach of the candidate; endless grades."""
 
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from rcb_agent.environments.base import Limits
 from rcb_agent.scoring import programs
 from rcb_agent.scoring.split import SplitGrader, SplitLimits
 from rcb_agent.tasks.base import GradingRules, SourceFile
-from tests.scoring.support import SANDBOXED, fixture_task, grade_text, make_grader, make_task
+from tests.scoring.support import SANDBOXED, Counting, fixture_task, grade_text, make_grader, make_task, runtime
 
 pytestmark = SANDBOXED
 
@@ -203,12 +204,34 @@ def test_t_ends_with_the_grade(grader: SplitGrader) -> None:
     assert grade.seconds < 10
 
 
-def test_a_test_that_ends_its_process_is_no_verdict(grader: SplitGrader) -> None:
+def test_a_test_that_ends_its_process_is_no_verdict(tmp_path: Path) -> None:
     """T without a verdict is tried once more and then held against the candidate, whose value led there."""
     test = "import os, unittest\nimport model\nclass T(unittest.TestCase):\n    def test_f(self):\n        if model.f(1) != 1.0: os._exit(0)\n"
     gold = 'def f(x):\n    # <paper2code name="f">\n    return float(x)\n    # </paper2code name="f">\n'
     task = make_task(gold, test)
-    assert grade_text(grader, task, gold).verdict == "passed"
-    grade = grade_text(grader, task, gold.replace("float(x)", "2.0"))
+    opener = Counting()
+    counting = SplitGrader(opener, lambda _: runtime(), cache=tmp_path)
+    assert grade_text(counting, task, gold).verdict == "passed"
+    before = opener.opened
+    grade = grade_text(counting, task, gold.replace("float(x)", "2.0"))
     assert (grade.verdict, grade.reason) == ("failed", "no_verdict")
-    assert replace(grade, message="").details["trusted"]["exit_code"] == 0
+    assert opener.opened == before + 2 * 2
+
+
+def test_a_time_limit_beside_others_is_tried_again_alone(tmp_path: Path) -> None:
+    """Load may have caused it; alone, nothing else can have."""
+    opener, task = Counting(), fixture_task("golden")
+    grader = SplitGrader(opener, lambda _: runtime(), cache=tmp_path, limits=SplitLimits(call_seconds=0.8))
+    assert grade_text(grader, task, task.answer.files[0].text).verdict == "passed"
+    before, grades = opener.opened, []
+    hanging = "import time\ndef gated_mean(*a): time.sleep(60)\nsmooth = gated_mean\n"
+    texts = [hanging, task.answer.files[0].text]
+    threads = [
+        threading.Thread(target=lambda text=text: grades.append(grade_text(grader, task, text))) for text in texts
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(grade.reason for grade in grades) == ["", "time_limit"]
+    assert opener.opened == before + 2 * 3

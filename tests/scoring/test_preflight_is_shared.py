@@ -15,21 +15,10 @@ from rcb_agent.scoring.split import SplitGrader, SplitLimits, Turns
 from rcb_agent.tasks.base import GradingRules, SourceFile, Task
 from rcb_agent.tasks.markers import find_blanks
 from rcb_agent.tasks.masking import gold_view
-from tests.scoring.support import ATTACKS, OPEN, SANDBOXED, fixture_task, grade_text, honest, make_task, runtime
+from tests.scoring.support import ATTACKS, SANDBOXED, Counting, fixture_task, grade_text, honest, make_task, runtime
 
 SANDBOX, NEEDED = SANDBOXED
 RUNTIME = Runtime("mini", Path("/usr/bin/python3"), (), "0" * 64)
-
-
-class Counting:
-    """Opens real sandboxes and counts them."""
-
-    def __init__(self) -> None:
-        self.opened = 0
-
-    def __call__(self, spec: SandboxSpec) -> Sandbox:
-        self.opened += 1
-        return OPEN(spec)
 
 
 @SANDBOX

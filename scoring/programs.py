@@ -23,6 +23,8 @@ TRUSTED = (
     "trusted_side",
 )
 
+_JUDGING = ("judge", "pair", "preflight", "split")
+
 BOOTSTRAP = """\
 import json, sys, types
 def run(program):
@@ -50,8 +52,8 @@ def program(modules: tuple[str, ...], settings: Mapping[str, Any]) -> bytes:
 
 
 def digest() -> str:
-    """Return a short hash of both programs: a grade says which code gave it."""
-    texts = [_source(name) for name in dict.fromkeys((*CANDIDATE, *TRUSTED))]
+    """Return a short hash of both programs and of what judges them: a grade says which code gave it."""
+    texts = [_source(name) for name in dict.fromkeys((*CANDIDATE, *TRUSTED, *_JUDGING))]
     return hashlib.sha256("\0".join((BOOTSTRAP, *texts)).encode()).hexdigest()[:8]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rcb_agent.environments.base import Limits, Runtime, SandboxSpec
+from rcb_agent.errors import EnvironmentFault
 from rcb_agent.scoring import programs
 from rcb_agent.scoring.base import FAILED, NOT_MEASURED, PASSED, Grade
 from rcb_agent.scoring.judge import Expected, judge
@@ -30,6 +31,7 @@ from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.masking import fill_blank, null_code
 
 MODE = "split"
+FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class SplitGrader:
         self._limits = limits or SplitLimits()
         self._kept = Kept(cache or cache_folder())
         self._turns = Turns()
-        self._version = f"{MODE}-1+{programs.digest()}"
+        self._version = f"{MODE}-{FORMAT}+{programs.digest()}"
 
     @property
     def mode(self) -> str:
@@ -66,7 +68,7 @@ class SplitGrader:
 
     @property
     def version(self) -> str:
-        """Changes with every change of the code that runs in the two sandboxes."""
+        """Changes with every change of the code that grades."""
         return self._version
 
     def grade(self, task: Task, files: Mapping[str, bytes]) -> Grade:
@@ -82,12 +84,27 @@ class SplitGrader:
         if record["failure"]:
             return Grade(NOT_MEASURED, "gold_fails", record["failure"])
         expected = expected_from(record)
-        grade = self._run(task, runtime, {**pristine, **files}, expected)
+        result, grade = self._run_pair(task, runtime, {**pristine, **files}, expected)
+        if _is_doubtful(result) or grade.reason in ("no_verdict", "time_limit"):
+            self._check_machine(task, runtime, expected)
         return replace(grade, flags=(*grade.flags, *self._vacuous(task, runtime, key, expected)))
 
     def _run_gold(self, task: Task, runtime: Runtime) -> tuple[dict[str, Any], bool]:
         files = gold_files(task.answer)
         return gold_record(lambda: self._run_pair(task, runtime, files, None))
+
+    def _check_machine(self, task: Task, runtime: Runtime, expected: Expected) -> None:
+        """Run the gold code now and alone: where it fails too, the machine and not the candidate did it.
+
+        Raises EnvironmentFault then.
+        """
+        with self._turns.alone():
+            result = run_pair(self._open_sandbox, self._plan(task, runtime, gold_files(task.answer), expected))
+        control = judge(result, expected)
+        if control.verdict != PASSED:
+            raise EnvironmentFault(
+                f"the gold code, which passed before, fails now: {control.reason}: {control.message}"
+            )
 
     def _vacuous(self, task: Task, runtime: Runtime, key: str, expected: Expected) -> tuple[str, ...]:
         """Return the flag of a task that an empty blank passes."""
@@ -95,13 +112,10 @@ class SplitGrader:
         files = {**{file.path: file.encode() for file in task.answer.files}, task.problem.path: null}
 
         def run_null() -> tuple[dict[str, Any], bool]:
-            return {"verdict": self._run(task, runtime, files, expected).verdict}, True
+            return {"verdict": self._run_pair(task, runtime, files, expected)[1].verdict}, True
 
         kept = self._kept.get(candidate_key(key, files), run_null)
         return ("vacuous:an empty blank passes",) if kept["verdict"] == PASSED else ()
-
-    def _run(self, task: Task, runtime: Runtime, files: Mapping[str, bytes], expected: Expected) -> Grade:
-        return self._run_pair(task, runtime, files, expected)[1]
 
     def _run_pair(
         self, task: Task, runtime: Runtime, files: Mapping[str, bytes], expected: Expected | None
@@ -111,9 +125,7 @@ class SplitGrader:
         with self._turns.shared() as company:
             result = run_pair(self._open_sandbox, plan)
         grade = judge(result, expected)
-        was_greeted = result.verdict is not None and result.verdict["was_greeted"]
-        is_doubtful = not was_greeted or bool(result.candidate_lost)
-        if is_doubtful or (grade.reason == "time_limit" and company.was_seen):
+        if _is_doubtful(result) or (grade.reason == "time_limit" and company.was_seen):
             with self._turns.alone():
                 result = run_pair(self._open_sandbox, plan)
             grade = judge(result, expected)
@@ -157,6 +169,12 @@ class SplitGrader:
 
         kind: str = self._kept.get("kind of sandbox", ask)
         return kind
+
+
+def _is_doubtful(result: PairResult) -> bool:
+    """Say whether the machine may have ended a run: no verdict, no word from C at all, or a lost sandbox."""
+    was_greeted = result.verdict is not None and result.verdict["was_greeted"]
+    return not was_greeted or bool(result.candidate_lost)
 
 
 @dataclass(slots=True)

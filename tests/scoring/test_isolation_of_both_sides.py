@@ -7,11 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from rcb_agent.environments.base import Limits
+from rcb_agent.environments.base import Limits, Sandbox, SandboxSpec
+from rcb_agent.errors import EnvironmentFault
 from rcb_agent.scoring import programs
 from rcb_agent.scoring.split import SplitGrader, SplitLimits
 from rcb_agent.tasks.base import GradingRules, SourceFile
-from tests.scoring.support import SANDBOXED, Counting, fixture_task, grade_text, make_grader, make_task, runtime
+from tests.scoring.support import (
+    OPEN,
+    SANDBOXED,
+    Counting,
+    fixture_task,
+    grade_text,
+    honest,
+    make_grader,
+    make_task,
+    runtime,
+)
 
 pytestmark = SANDBOXED
 
@@ -215,7 +226,7 @@ def test_a_test_that_ends_its_process_is_no_verdict(tmp_path: Path) -> None:
     before = opener.opened
     grade = grade_text(counting, task, gold.replace("float(x)", "2.0"))
     assert (grade.verdict, grade.reason) == ("failed", "no_verdict")
-    assert opener.opened == before + 2 * 2
+    assert opener.opened == before + 2 * 3  # two runs, then the gold code as a control
 
 
 def test_a_time_limit_beside_others_is_tried_again_alone(tmp_path: Path) -> None:
@@ -234,4 +245,24 @@ def test_a_time_limit_beside_others_is_tried_again_alone(tmp_path: Path) -> None
     for thread in threads:
         thread.join()
     assert sorted(grade.reason for grade in grades) == ["", "time_limit"]
-    assert opener.opened == before + 2 * 3
+    assert opener.opened == before + 2 * 4  # both, the slow one again alone, the gold code as a control
+
+
+class Breaking:
+    """Opens real sandboxes, and once ``broken`` ones in which no interpreter comes up."""
+
+    def __init__(self) -> None:
+        self.broken = False
+
+    def __call__(self, spec: SandboxSpec) -> Sandbox:
+        return OPEN(replace(spec, env={**spec.env, "PATH": "/nonexistent"}) if self.broken else spec)
+
+
+def test_a_machine_that_breaks_after_the_preflight_is_no_failed_grade(tmp_path: Path) -> None:
+    """The gold code is run as a control: where it fails too, nothing was measured."""
+    opener, task = Breaking(), fixture_task("plain")
+    grader = SplitGrader(opener, lambda _: runtime(), cache=tmp_path)
+    assert grade_text(grader, task, honest("plain")).verdict == "passed"
+    opener.broken = True
+    with pytest.raises(EnvironmentFault, match="the gold code, which passed before, fails now"):
+        grade_text(grader, task, honest("plain"))

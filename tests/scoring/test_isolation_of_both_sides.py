@@ -175,7 +175,9 @@ smooth = gated_mean
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> SplitGrader:
-    limits = SplitLimits(call_seconds=0.8, sandbox=Limits(memory_mb=256, pids=32))
+    limits = SplitLimits(
+        call_seconds=4.0, sandbox=Limits(memory_mb=256, pids=32)
+    )  # filling memory takes a loaded machine a while
     return make_grader(tmp_path_factory.mktemp("strict"), limits)
 
 
@@ -186,7 +188,7 @@ def test_no_candidate_is_endless(strict: SplitGrader, name: str) -> None:
     started = time.monotonic()
     grade = grade_text(strict, fixture_task("plain"), text)
     assert (grade.verdict, grade.reason) == ("failed", reason)
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 60
 
 
 def test_the_whole_grade_has_a_limit(tmp_path: Path) -> None:

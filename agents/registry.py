@@ -51,8 +51,20 @@ def _import_class(path: str, name: str) -> Any:
     return found
 
 
-def open_model(name: str) -> Model:
-    """Return a model by name; nothing is contacted before its first call."""
+def prepare_model(name: str) -> None:
+    """Check a model's name and import what its calls need, so that neither happens on a trial's clock."""
+    open_model(name)
+    if not name.startswith("scripted/"):
+        from rcb_agent.agents.litellm_model import import_litellm
+
+        import_litellm()
+
+
+def open_model(name: str, deadline: float | None = None) -> Model:
+    """Return a model by name; nothing is contacted before its first call.
+
+    ``deadline`` (``time.monotonic``) is when the trial's seconds end: no call waits longer.
+    """
     provider, slash, model = name.partition("/")
     if not (provider and slash and model):
         raise UsageError(f"model {name!r} names no provider; write for example openai/gpt-4o-mini or scripted/demo")
@@ -62,4 +74,4 @@ def open_model(name: str) -> Model:
         return open_script(model)
     from rcb_agent.agents.litellm_model import LiteLLMModel
 
-    return LiteLLMModel(name)
+    return LiteLLMModel(name, deadline=deadline)

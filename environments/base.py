@@ -17,7 +17,7 @@ class Limits:
     """Bounds of one sandbox. What the machine cannot enforce is named in ``Sandbox.enforcement``.
 
     ``memory_mb`` and ``pids`` hold for the whole sandbox, ``cpus`` is a quota in cores, ``disk_mb`` bounds
-    each writable file system, ``output_bytes`` is what is kept of each stream of a command (half head, half
+    each writable file system (never more than an eighth of the memory, which they live in), ``output_bytes`` is what is kept of each stream of a command (half head, half
     tail).
     """
 

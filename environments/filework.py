@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterator
 from typing import Any
 
+from rcb_agent.environments import frames
 from rcb_agent.environments.beneath import (
     FOLDER_FLAGS,
     HANDLE_FLAGS,
@@ -27,6 +28,8 @@ from rcb_agent.environments.beneath import (
     read_all,
 )
 
+LISTING_BYTES = frames.META_LIMIT // 2
+ENTRY_BYTES = 128
 ENTRY_LIMIT = 20_000
 
 
@@ -189,8 +192,10 @@ def scan(root: int, request: dict[str, Any], _blob: bytes) -> tuple[dict[str, An
     """List the workspace; hash regular files up to a size."""
     limit = min(int(request.get("limit", ENTRY_LIMIT)), ENTRY_LIMIT)
     entries: list[list[Any]] = []
+    room = LISTING_BYTES
     for path, status in walk(root, b"", limit):
-        if len(entries) == limit:
+        room -= 6 * len(path) + ENTRY_BYTES  # a byte that is not UTF-8 takes six as JSON
+        if len(entries) == limit or room < 0:
             return {"entries": entries, "more": True}, b""
         kind = kind_of(status.st_mode)
         digest = None

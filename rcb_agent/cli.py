@@ -83,7 +83,7 @@ def cli() -> None:
 )
 @click.option(
     "--extract",
-    type=click.Choice(["tolerant"]),
+    type=click.Choice(["tolerant", "strict"]),
     default="tolerant",
     show_default=True,
     help="How direct finds the code in a reply.",

@@ -6,7 +6,9 @@
     |-- EnvironmentFault          4   sandbox, runtime or machine
     |   `-- SandboxLost           4   a sandbox that was open and no longer answers
     `-- ModelError                5   provider or model
-        `-- ModelUnavailable      5   no call can succeed (wrong key, nothing listening): stops the run
+        |-- ModelUnavailable      5   no call can succeed (wrong key, nothing listening): stops the run
+        |-- ContextFull           5   the conversation is longer than the model takes: ends the trial, which is graded
+        `-- OutOfTime             5   the trial's seconds ran out during a call: ends the trial, which is graded
 
 ``SandboxFileError`` is no harness error: it is what a file tool answers (no such file, outside the workspace)
 and always ends as text for the model. Only ``cli.py`` prints errors, one line each, without a traceback.
@@ -49,6 +51,14 @@ class ModelError(RcbAgentError):
 
 class ModelUnavailable(ModelError):
     """No call to this model can succeed; the run stops before more trials are spent on it."""
+
+
+class ContextFull(ModelError):
+    """The conversation is longer than the model's context window; the agent stops with what is there."""
+
+
+class OutOfTime(ModelError):
+    """The trial's own seconds ran out while a model was asked; the agent stops with what is there."""
 
 
 class SandboxFileError(Exception):

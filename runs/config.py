@@ -5,6 +5,8 @@ Concurrency and display are no part of it: they cannot change a result.
 
 import hashlib
 import json
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -32,6 +34,7 @@ class RunConfig:
     runtimes: Mapping[str, str]
     grader: str
     prompts: str
+    code: str
     mode: str = "split"
     scopes: tuple[str, ...] = ("diff", "blank")
     harness: str = __version__
@@ -112,6 +115,7 @@ def _drop_control_models(wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return kept
 
 
+_SLUG = re.compile(r"[A-Za-z0-9@_-][A-Za-z0-9@._-]{0,79}")
 _TEXT = ("model", "name", "paper", "extract")
 _LISTS = ("tools", "without")
 _NUMBERS = {"max-steps": int, "max-seconds": float, "temperature": float, "max-output-tokens": int}
@@ -160,23 +164,25 @@ def _make_arm(fields: dict[str, Any]) -> Arm:
         raise UsageError(f"agent {name} has no workspace to read a paper file in: use --paper prompt or --paper none")
     model = fields["model"]
     return Arm(
-        id=fields.get("name") or default_arm_id(name, model),
+        id=_check_id(fields.get("name") or default_arm_id(name, model)),
         agent=name,
         model=model,
         tools=select_tools(fields.get("tools") or (), fields.get("without") or ()) if uses_tools else (),
         paper=_check_choice("paper", paper, ("prompt", "file", "none")),
         max_steps=_at_least("max-steps", fields.get("max_steps", 30), 1) if uses_tools else 1,
         max_seconds=_at_least("max-seconds", fields.get("max_seconds", 900.0), 0.001),
-        temperature=fields.get("temperature", 0.0),
+        temperature=_finite("temperature", fields.get("temperature", 0.0)),
         max_output_tokens=fields.get("max_output_tokens"),
         options=_agent_options(agent, fields),
     )
 
 
 def _agent_options(agent: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
+    from rcb_agent.agents.extraction import EXTRACTIONS
+
     if agent is None or agent.uses_workspace:
         return {}
-    return {"extract": _check_choice("extract", fields.get("extract", "tolerant"), ("tolerant",))}
+    return {"extract": _check_choice("extract", fields.get("extract", "tolerant"), EXTRACTIONS)}
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
@@ -185,8 +191,20 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
     return value
 
 
+def _finite(name: str, value: float | None) -> float | None:
+    if value is not None and not (math.isfinite(value) and value >= 0):
+        raise UsageError(f"--{name} must be a number of at least 0, not {value:g}")
+    return value
+
+
+def _check_id(name: str) -> str:
+    if not _SLUG.fullmatch(name):
+        raise UsageError(f"arm name {name!r}: it names files, so use letters, digits and @ . _ - only, not first a dot")
+    return name
+
+
 def _at_least(name: str, value: Any, least: float) -> Any:
-    if value < least:
+    if not value >= least:  # not a number is not at least anything
         raise UsageError(f"--{name} must be at least {least:g}, not {value:g}")
     return value
 

@@ -1,7 +1,8 @@
 """Carries out what a run still lacks: a bounded pool for trials, one for grades, one writer.
 
-Only the calling thread writes records, in the order in which things end. A trial counts when its record is
-on disk; one that was under way when the process died is done again, nothing else is.
+Only the calling thread writes trial and grade records, in the order in which things end; trajectories, calls and
+blobs are written as they happen. A trial counts when its record is on disk; one that was under way when the process
+died is done again, nothing else is.
 """
 
 import os
@@ -91,19 +92,16 @@ class _Crew:
         self.grades_running: dict[Future[list[Json]], Json] = {}
 
     def carry_out(self, work: Workload) -> None:
-        """Run until nothing is left; grades that hit the time limit beside others are repeated alone."""
+        """Run until nothing is left. What has ended is written before a fault of another trial is raised."""
         trials, to_grade = deque(work.trials), deque(work.ungraded)
-        slow: deque[Json] = deque()
-        while trials or to_grade or slow or self.trials_running or self.grades_running:
+        while trials or to_grade or self.trials_running or self.grades_running:
             self._fill(trials, to_grade)
-            if not self.trials_running and not self.grades_running:
-                self._grade_alone(slow.popleft())
-                continue
             wait({**self.trials_running, **self.grades_running}, return_when=FIRST_COMPLETED)
-            for trial_future in [one for one in self.trials_running if one.done()]:
-                to_grade.append(self._finish_trial(trial_future))
-            for grade_future in [one for one in self.grades_running if one.done()]:
-                self._finish_grade(grade_future, slow)
+            ended = [one for one in self.trials_running if one.done()]
+            for trial in sorted(ended, key=lambda one: one.exception() is not None):
+                to_grade.append(self._finish_trial(trial))
+            for grade in [one for one in self.grades_running if one.done()]:
+                self._finish_grade(grade)
 
     def abandon(self) -> None:
         """Start nothing more and wait for nothing; sandboxes end with this process."""
@@ -134,19 +132,9 @@ class _Crew:
         self.watch.trial_done(record)
         return record
 
-    def _finish_grade(self, future: Future[list[Json]], slow: deque[Json]) -> None:
-        trial = self.grades_running.pop(future)
+    def _finish_grade(self, future: Future[list[Json]]) -> None:
+        self.grades_running.pop(future)
         records = future.result()
-        busy = self.trials_running or self.grades_running
-        if busy and any(record["reason"] == "time_limit" for record in records):
-            slow.append(trial)
-        else:
-            self._write(records)
-
-    def _grade_alone(self, trial: Json) -> None:
-        self._write(self.grade_pool.submit(self._grade, trial).result())
-
-    def _write(self, records: list[Json]) -> None:
         for record in records:
             self.store.add_grade(record)
         self.watch.graded(records)

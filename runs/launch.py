@@ -18,7 +18,7 @@ def launch_run(options: Mapping[str, Any]) -> Json:
     """Run (or resume, with ``--out``) what the options ask for; returns the summary document."""
     request = _request(options)
     plan = make_plan(request)
-    store = open_store(request.out, plan.config, plan.task_facts(), request.results)
+    store = open_store(request.out, plan.config, plan.facts(), request.results)
     return _carry_out(plan, store, options)
 
 
@@ -30,7 +30,7 @@ def launch_resume(options: Mapping[str, Any]) -> Json:
     if plan.config.as_json() != recorded.config:
         keys = differing_keys(recorded.config, plan.config.as_json())
         raise UsageError(f"{path}: cannot be resumed, what it measured has changed: {'; '.join(keys)}")
-    store = open_store(path, plan.config, plan.task_facts(), path.parent)
+    store = open_store(path, plan.config, plan.facts(), path.parent)
     return _carry_out(plan, store, options)
 
 

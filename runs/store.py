@@ -1,4 +1,4 @@
-"""The run folder: append-only records, one live writer, nothing lost.
+"""The run folder: append-only records, one live writing process, nothing lost.
 
 ``results/<run-id>/``: run.json, trials.jsonl, grades.jsonl, trajectories/, calls/, blobs/. A line counts once its
 newline is on disk; a torn last line is cut off and its trial done again.
@@ -22,6 +22,8 @@ from rcb_agent.agents.redaction import redact, redact_bytes
 from rcb_agent.errors import UsageError
 from rcb_agent.runs.base import SCHEMA_VERSION, Json
 from rcb_agent.runs.config import RunConfig, differing_keys
+
+_FOLDERS = ("trajectories", "calls", "blobs")
 
 GradeKey = tuple[str, str | int, str, str]
 
@@ -47,6 +49,14 @@ class RunReader:
     def trials(self) -> dict[str, Json]:
         """Trial name -> its latest record."""
         return {record["trial"]: record for record in self._records("trials.jsonl")}
+
+    def cost_of_tries(self) -> dict[str, float | None]:
+        """Trial name -> what all its tries cost together, those that were repeated included; None is unknown."""
+        costs: dict[str, float | None] = {}
+        for record in self._records("trials.jsonl"):
+            before, cost = costs.get(record["trial"], 0.0), record["cost"]
+            costs[record["trial"]] = None if before is None or cost is None else before + cost
+        return costs
 
     def grades(self) -> dict[GradeKey, Json]:
         """(trial, snapshot, scope, mode) -> the latest grade."""
@@ -127,17 +137,14 @@ class RunStore(RunReader):
         Bytes that hold a secret are kept without it, under the hash they had, with a mark beside them.
         """
         sha256 = hashlib.sha256(data).hexdigest()
-        with self._mutex:
-            if sha256 in self._known_blobs:
-                return sha256
-            self._known_blobs.add(sha256)
         target = _blob_path(self.path, sha256)
-        if not target.exists():
+        if sha256 not in self._known_blobs and not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             clean = redact_bytes(data)
             if clean != data:
                 _redacted_mark(self.path, sha256).touch()
             write_atomically(target, clean)
+        self._known_blobs.add(sha256)  # only now: another thread with the same bytes may go on to read them
         return sha256
 
     def _append(self, name: str, record: Json, *, sync: bool) -> None:
@@ -158,20 +165,21 @@ def grade_key(record: Json) -> GradeKey:
     return record["trial"], record["snapshot"], record["scope"], record["mode"]
 
 
-def open_store(path: Path | None, config: RunConfig, task_facts: Json, results: Path) -> RunStore:
+def open_store(path: Path | None, config: RunConfig, facts: Json, results: Path) -> RunStore:
     """Create a run folder, or open one that holds the same config to resume it.
 
+    ``facts`` are kept in ``run.json`` beside the config (task_facts, faults).
     Raises UsageError when the folder is another run's (naming the keys that differ), in use, or not a run.
     """
-    created = path is None or not (path / "run.json").exists()
     if path is None:
         path = _new_folder(results, config.suite)
-    elif created:
+    elif not (path / "run.json").exists():
         _claim_folder(path)
     lock = _acquire(path)
+    created = not (path / "run.json").exists()  # asked with the lock held: another process may have made it
     try:
         if created:
-            _write_run(path, config, task_facts)
+            _write_run(path, config, facts)
         store = RunStore(path, lock, created=created)
         _check_same(store, config.as_json())
     except BaseException:
@@ -185,6 +193,8 @@ def find_run(text: str, results: Path) -> Path:
     direct = Path(text)
     if (direct / "run.json").is_file():
         return direct
+    if text and (results / text / "run.json").is_file():
+        return results / text
     found = sorted(p for p in results.glob(f"{_escape(text)}*") if (p / "run.json").is_file()) if text else []
     if len(found) == 1:
         return found[0]
@@ -263,11 +273,16 @@ def _new_folder(results: Path, suite: str) -> Path:
 def _claim_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
-        foreign = [item.name for item in path.iterdir() if item.name not in (".lock", "run.json")]
+        foreign = [item.name for item in path.iterdir() if not _is_ours(item.name)]
     except OSError as error:
         raise UsageError(f"--out {path}: {error.strerror}") from None
     if foreign:
         raise UsageError(f"--out {path}: is not empty and not a run folder ({foreign[0]} lies there): choose another")
+
+
+def _is_ours(name: str) -> bool:
+    """Say whether a name in a folder without run.json may be what a start that was killed left."""
+    return name in (".lock", "run.json", *_FOLDERS) or name.startswith(".run.json.")
 
 
 def _acquire(path: Path) -> Any:
@@ -283,8 +298,8 @@ def _acquire(path: Path) -> Any:
     return lock
 
 
-def _write_run(path: Path, config: RunConfig, task_facts: Json) -> None:
-    for folder in ("trajectories", "calls", "blobs"):
+def _write_run(path: Path, config: RunConfig, facts: Json) -> None:
+    for folder in _FOLDERS:
         (path / folder).mkdir(exist_ok=True)
     record = {
         "schema_version": SCHEMA_VERSION,
@@ -292,7 +307,7 @@ def _write_run(path: Path, config: RunConfig, task_facts: Json) -> None:
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "config": config.as_json(),
         "config_hash": config.hash,
-        "task_facts": task_facts,
+        **facts,
         "versions": library_versions(),
     }
     data = redact(json.dumps(record, indent=1)) + "\n"
@@ -304,13 +319,27 @@ def library_versions() -> dict[str, str]:
     import platform
     from importlib.metadata import PackageNotFoundError, version
 
-    found = {"python": platform.python_version(), "kernel": platform.release()}
+    found = {"python": platform.python_version(), "kernel": platform.release(), **_commit()}
     for name in ("rcb-agent", "langgraph", "litellm"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
             continue
     return found
+
+
+def _commit() -> dict[str, str]:
+    """Return the commit of the checkout we run from, marked when files differ from it; nothing when installed."""
+    home = Path(str(files("rcb_agent.runs"))).resolve().parent
+    try:
+        from git import InvalidGitRepositoryError, Repo
+    except ImportError:  # GitPython without a git program
+        return {}
+    try:
+        with Repo(home) as checkout:
+            return {"git": checkout.head.commit.hexsha + ("+changes" if checkout.is_dirty() else "")}
+    except (InvalidGitRepositoryError, ValueError, OSError):
+        return {}
 
 
 def _check_same(store: RunStore, config: Json) -> None:

@@ -28,7 +28,7 @@ from rcb_agent.scoring.preflight import (
 )
 from rcb_agent.scoring.wire import WireLimits
 from rcb_agent.tasks.base import Task
-from rcb_agent.tasks.masking import fill_blank, null_code
+from rcb_agent.tasks.masking import filled_files, null_code
 
 MODE = "split"
 FORMAT = 1
@@ -108,13 +108,16 @@ class SplitGrader:
 
     def _vacuous(self, task: Task, runtime: Runtime, key: str, expected: Expected) -> tuple[str, ...]:
         """Return the flag of a task that an empty blank passes."""
-        null = fill_blank(task.problem, null_code(task.problem)).encode("utf-8", "surrogateescape")
-        files = {**{file.path: file.encode() for file in task.answer.files}, task.problem.path: null}
+        files = filled_files(task.problem, null_code(task.problem))
 
         def run_null() -> tuple[dict[str, Any], bool]:
-            return {"verdict": self._run_pair(task, runtime, files, expected)[1].verdict}, True
+            result, grade = self._run_pair(task, runtime, files, expected)
+            return {"verdict": grade.verdict}, not _is_doubtful(result) and grade.reason != "time_limit"
 
-        kept = self._kept.get(candidate_key(key, files), run_null)
+        try:
+            kept = self._kept.get(candidate_key(key, files), run_null)
+        except EnvironmentFault:  # the flag is a remark; a grade is not given up for it
+            return ()
         return ("vacuous:an empty blank passes",) if kept["verdict"] == PASSED else ()
 
     def _run_pair(

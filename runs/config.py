@@ -115,7 +115,8 @@ def _drop_control_models(wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return kept
 
 
-_SLUG = re.compile(r"[A-Za-z0-9@_-][A-Za-z0-9@._-]{0,79}")
+_LONGEST_ID = 80
+_SLUG = re.compile(rf"[A-Za-z0-9@_-][A-Za-z0-9@._-]{{0,{_LONGEST_ID - 1}}}")
 _TEXT = ("model", "name", "paper", "extract")
 _LISTS = ("tools", "without")
 _NUMBERS = {"max-steps": int, "max-seconds": float, "temperature": float, "max-output-tokens": int}
@@ -210,9 +211,15 @@ def _at_least(name: str, value: Any, least: float) -> Any:
 
 
 def default_arm_id(agent: str, model: str) -> str:
-    """``<agent>@<model>`` with every character that does not belong in a file name replaced by a dash."""
+    """``<agent>@<model>`` with every character that does not belong in a file name replaced by a dash.
+
+    A long one (a module's path, a file of replies) is cut and told apart by a hash.
+    """
     text = agent if model == "none" else f"{agent}@{model}"
-    return "".join(c if c.isascii() and (c.isalnum() or c in "@._-") else "-" for c in text).strip(".-")
+    clean = "".join(c if c.isascii() and (c.isalnum() or c in "@._-") else "-" for c in text).strip(".-")
+    if len(clean) <= _LONGEST_ID:
+        return clean
+    return f"{clean[: _LONGEST_ID - 7]}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
 def suite_label(name: str) -> str:

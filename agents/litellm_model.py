@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from rcb_agent.agents.base import Message, Reply, Sampling, ToolCall, Usage
 from rcb_agent.agents.redaction import LENGTH_IN_ERRORS, redact
-from rcb_agent.errors import ContextFull, ModelError, ModelUnavailable, OutOfTime
+from rcb_agent.errors import ContextFull, ModelError, ModelUnavailable, OutOfTime, UsageError
 
 _OVERFLOW = re.compile(
     r"context (length|limit|window)|tokens? exceeds? the (configured )?limit|prompt is too long", re.IGNORECASE
@@ -139,6 +139,18 @@ def import_litellm() -> Any:
     litellm.telemetry = False
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
     return litellm
+
+
+def check_provider(name: str) -> None:
+    """Raise UsageError when LiteLLM knows no such provider."""
+    litellm = import_litellm()
+    try:
+        litellm.get_llm_provider(name)
+    except _library_errors():
+        provider = name.partition("/")[0]
+        raise UsageError(
+            f"model {name!r}: LiteLLM knows no provider {provider!r}; an OpenAI-compatible server is openai/<model>"
+        ) from None
 
 
 def _library_errors() -> type[Exception]:

@@ -3,6 +3,7 @@
     RcbAgentError                70   internal: nothing a user did
     |-- UsageError                2   wrong words on the command line, a config that does not fit
     |-- TaskError                 3   a suite, paper or task that cannot be read
+    |-- RecordsLost               4   the run folder cannot be written (disk full, taken away): stops the run
     |-- EnvironmentFault          4   sandbox, runtime or machine
     |   `-- SandboxLost           4   a sandbox that was open and no longer answers
     `-- ModelError                5   provider or model
@@ -31,6 +32,12 @@ class TaskError(RcbAgentError):
     """A suite, paper or task cannot be used as it is."""
 
     exit_code = 3
+
+
+class RecordsLost(RcbAgentError):
+    """The run folder cannot be written any more: going on would lose what is paid for."""
+
+    exit_code = 4
 
 
 class EnvironmentFault(RcbAgentError):

@@ -97,6 +97,8 @@ def build_arms(options: ArmOptions) -> tuple[Arm, ...]:
         parsed = parse_arm(text)
         wanted += [parsed] if "model" in parsed else [{**parsed, "model": model} for model in models]
     arms = [_make_arm({**options.common, **fields}) for fields in _drop_control_models(wanted)]
+    if not any(arm.tools for arm in arms) and {"tools", "without"} & options.common.keys():
+        raise UsageError("--tools and --without: none of these agents has tools")
     ids = [arm.id for arm in arms]
     if doubles := sorted({one for one in ids if ids.count(one) > 1}):
         raise UsageError(f"two arms are called {doubles[0]!r}: give one a name with --arm '...,name=...'")
@@ -173,7 +175,7 @@ def _make_arm(fields: dict[str, Any]) -> Arm:
         max_steps=_at_least("max-steps", fields.get("max_steps", 30), 1) if uses_tools else 1,
         max_seconds=_at_least("max-seconds", fields.get("max_seconds", 900.0), 0.001),
         temperature=_finite("temperature", fields.get("temperature", 0.0)),
-        max_output_tokens=fields.get("max_output_tokens"),
+        max_output_tokens=_at_least_or_none("max-output-tokens", fields.get("max_output_tokens")),
         options=_agent_options(agent, fields),
     )
 
@@ -190,6 +192,10 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise UsageError(f"--{name} {value!r}: choose {', '.join(choices)}")
     return value
+
+
+def _at_least_or_none(name: str, value: int | None) -> int | None:
+    return None if value is None else int(_at_least(name, value, 1))
 
 
 def _finite(name: str, value: float | None) -> float | None:

@@ -4,6 +4,7 @@ Everything that can be known to fail before the first trial fails here, with not
 """
 
 import hashlib
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rcb_agent.environments.base import Limits, Runtime, SandboxSpec
-from rcb_agent.errors import TaskError, UsageError
+from rcb_agent.errors import EnvironmentFault, TaskError, UsageError
 from rcb_agent.runs.base import Arm, Json
 from rcb_agent.runs.config import ArmOptions, RunConfig, build_arms, digest_tasks, runtimes_of, suite_label
 from rcb_agent.runs.controls import CONTROLS
@@ -119,14 +120,29 @@ def _selected(suite: LoadedSuite, patterns: Sequence[str]) -> tuple[Task, ...]:
 
 
 def check_environment(sandbox: str, tasks: Sequence[Task]) -> dict[str, Runtime]:
-    """Load every runtime and start one sandbox. Raises EnvironmentFault or UsageError."""
+    """Load every runtime and start one sandbox. Raises EnvironmentFault, TaskError or UsageError."""
     from rcb_agent.environments.registry import open_sandbox
-    from rcb_agent.environments.runtimes import load_runtime
 
-    runtimes = {name: load_runtime(name) for name in runtimes_of(tasks)}
+    if shutil.which("git") is None:
+        raise EnvironmentFault("git is not installed: apt-get install git")
+    runtimes = {name: _load_runtime(name, tasks) for name in runtimes_of(tasks)}
     for runtime in runtimes.values():
         open_sandbox(sandbox, SandboxSpec(runtime)).close()
     return runtimes
+
+
+def _load_runtime(name: str, tasks: Sequence[Task]) -> Runtime:
+    from rcb_agent.environments.runtimes import load_runtime
+
+    try:
+        return load_runtime(name)
+    except UsageError:
+        paper = next(task.info.id for task in tasks if task.problem.runtime == name)
+        variable = f"RCB_AGENT_RUNTIME_{''.join(c if c.isalnum() else '_' for c in name.upper())}"
+        raise TaskError(
+            f"paper {paper} needs the runtime {name!r}, which is not known here: say `runtime: mini` in "
+            f"{paper}/rcb-agent.yaml, or name a Python that has its packages in {variable}"
+        ) from None
 
 
 def check_models(arms: Sequence[Arm]) -> None:

@@ -12,6 +12,7 @@ import secrets
 import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from rcb_agent.agents.redaction import redact, redact_bytes
-from rcb_agent.errors import UsageError
+from rcb_agent.errors import RecordsLost, UsageError
 from rcb_agent.runs.base import SCHEMA_VERSION, Json
 from rcb_agent.runs.config import RunConfig, differing_keys
 
@@ -59,8 +60,11 @@ class RunReader:
         return costs
 
     def grades(self) -> dict[GradeKey, Json]:
-        """(trial, snapshot, scope, mode) -> the latest grade."""
-        return {grade_key(record): record for record in self._records("grades.jsonl")}
+        """(trial, snapshot, scope, mode) -> the latest grade. Raises UsageError for a grade of no trial."""
+        found = {grade_key(record): record for record in self._records("grades.jsonl")}
+        if strays := {key[0] for key in found} - self.trials().keys():
+            raise UsageError(f"{self.path}: {min(strays)} is graded but not in trials.jsonl: the folder is damaged")
+        return found
 
     def events(self, trial: str) -> list[Json]:
         """Return a trial's trajectory: all events from the last ``start`` on."""
@@ -139,25 +143,41 @@ class RunStore(RunReader):
         sha256 = hashlib.sha256(data).hexdigest()
         target = _blob_path(self.path, sha256)
         if sha256 not in self._known_blobs and not target.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            clean = redact_bytes(data)
-            if clean != data:
-                _redacted_mark(self.path, sha256).touch()
-            write_atomically(target, clean)
+            with _losses_named(target):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                clean = redact_bytes(data)
+                if clean != data:
+                    _redacted_mark(self.path, sha256).touch()
+                write_atomically(target, clean)
         self._known_blobs.add(sha256)  # only now: another thread with the same bytes may go on to read them
         return sha256
 
     def _append(self, name: str, record: Json, *, sync: bool) -> None:
         text = redact(json.dumps(record, ensure_ascii=True, allow_nan=False))
         path = self.path / name
-        with self._mutex:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-            try:
-                _write_all(descriptor, text.encode() + b"\n")
-                if sync:
-                    os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        with self._mutex, _losses_named(path):
+            _append_line(path, text.encode() + b"\n", sync=sync)
+
+
+@contextmanager
+def _losses_named(path: Path) -> Iterator[None]:
+    """Turn a failed write into one line; what was written before stays, and a torn line is mended on the next start."""
+    try:
+        yield
+    except OSError as error:
+        raise RecordsLost(
+            f"{path}: cannot be written: {error.strerror}: make room, then the same command with --out goes on"
+        ) from None
+
+
+def _append_line(path: Path, line: bytes, *, sync: bool) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        _write_all(descriptor, line)
+        if sync:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def grade_key(record: Json) -> GradeKey:
@@ -189,20 +209,20 @@ def open_store(path: Path | None, config: RunConfig, facts: Json, results: Path)
 
 
 def find_run(text: str, results: Path) -> Path:
-    """Resolve RUN: a path, or a unique prefix of a run id below ``results``. Raises UsageError."""
-    direct = Path(text)
-    if (direct / "run.json").is_file():
-        return direct
-    if text and (results / text / "run.json").is_file():
-        return results / text
-    found = sorted(p for p in results.glob(f"{_escape(text)}*") if (p / "run.json").is_file()) if text else []
-    if len(found) == 1:
-        return found[0]
+    """Resolve RUN: a path, ``latest``, or a unique prefix of a run id below ``results``. Raises UsageError."""
+    for direct in (Path(text), results / text):
+        if text and (direct / "run.json").is_file():
+            return direct
+    prefix = "" if text == "latest" else text
+    runs = sorted(path.parent for path in results.glob("*/run.json"))
+    found = [path for path in runs if path.name.startswith(prefix)] if text else []
+    if len(found) == 1 or (found and text == "latest"):
+        return found[-1]
     if found:
         raise UsageError(
             f"{text!r} fits {len(found)} runs in {results}/: {found[0].name}, {found[1].name}, ...: give more of the id"
         )
-    raise UsageError(f"no run {text!r}: give a run folder or the beginning of an id in {results}/")
+    raise UsageError(f"no run {text!r}: give a run folder, the beginning of an id in {results}/, or latest")
 
 
 def split_torn(data: bytes) -> tuple[bytes, bytes]:
@@ -311,7 +331,8 @@ def _write_run(path: Path, config: RunConfig, facts: Json) -> None:
         "versions": library_versions(),
     }
     data = redact(json.dumps(record, indent=1)) + "\n"
-    write_atomically(path / "run.json", data.encode())
+    with _losses_named(path / "run.json"):
+        write_atomically(path / "run.json", data.encode())
 
 
 def library_versions() -> dict[str, str]:
@@ -391,9 +412,3 @@ def _required_keys(stem: str) -> tuple[str, ...]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number")
-
-
-def _escape(text: str) -> str:
-    from glob import escape
-
-    return escape(text)

@@ -8,6 +8,9 @@ from rcb_agent.runs.store import RunReader
 from rcb_agent.scoring.base import NOT_MEASURED, SCOPES
 from rcb_agent.scoring.metrics import Row, outermost, pass_at_k_rates, summarise
 
+NOT_RUN = "not_run"
+"""Stands where a verdict is not there yet; no verdict of its own."""
+
 
 def summarise_run(reader: RunReader) -> Json:
     """Return the document that ``--json`` prints: rates in percent, ``cost`` null when unknown."""
@@ -22,6 +25,19 @@ def summarise_run(reader: RunReader) -> Json:
     }
 
 
+def unmeasured_reasons(reader: RunReader, limit: int = 5) -> list[str]:
+    """Say what kept trials from being measured, the commonest first, each with one trial as an example."""
+    from collections import Counter
+
+    grades = [g for g in reader.grades().values() if g["scope"] == "diff" and g["verdict"] == NOT_MEASURED]
+    kinds = Counter((grade["reason"], grade["message"]) for grade in grades)
+    lines = []
+    for (reason, message), count in kinds.most_common(limit):
+        example = next(g["trial"] for g in grades if (g["reason"], g["message"]) == (reason, message))
+        lines.append(f"not measured: {count} x {reason}: {message[:300]} (for instance {example})")
+    return lines
+
+
 def verdicts(reader: RunReader) -> dict[tuple[str, str, int], Json]:
     """(arm, task, attempt) -> the grade in scope ``diff``, also for trials that have none yet."""
     grades = reader.grades()
@@ -30,11 +46,11 @@ def verdicts(reader: RunReader) -> dict[tuple[str, str, int], Json]:
         for task, attempt in _cells(reader.config):
             name = trial_name(arm["id"], task, attempt)
             grade = grades.get((name, "final", "diff", reader.config["mode"]))
-            found[arm["id"], task, attempt] = grade or {"verdict": NOT_MEASURED, "reason": "not run", "trial": name}
+            found[arm["id"], task, attempt] = grade or {"verdict": NOT_RUN, "reason": "", "trial": name}
     return found
 
 
-def _cells(config: Json) -> Iterable[tuple[str, int]]:
+def _cells(config: Json) -> list[tuple[str, int]]:
     return [(task, attempt) for attempt in range(1, config["attempts"] + 1) for task in config["tasks"]]
 
 
@@ -54,10 +70,15 @@ def _summarise_arm(reader: RunReader, arm: Json, trials: Json, grades: dict[Any,
         "model": arm["model"],
         "scope": "diff",
         **headline,
+        "not_run": len(_cells(reader.config)) - sum(1 for grade in grades.values() if _is_headline(grade, arm["id"])),
         **_effort(own, [costs[record["trial"]] for record in own]),
         "flags": _flags(arm["id"], own, grades),
         "scopes": scopes,
     }
+
+
+def _is_headline(grade: Json, arm: str) -> bool:
+    return bool(grade["arm"] == arm and grade["scope"] == "diff" and grade["snapshot"] == "final")
 
 
 def _rows(reader: RunReader, arm: str, scope: str, grades: dict[Any, Json]) -> list[Row]:

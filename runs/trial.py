@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from rcb_agent.agents.base import Agent, Budget, Sampling, Session, Solution, Usage
+from rcb_agent.agents.base import STOPS, Agent, Budget, Sampling, Session, Solution, Usage
 from rcb_agent.environments.base import Collected, Limits, Submission, Workspace
-from rcb_agent.errors import EnvironmentFault, ModelError, ModelUnavailable, SandboxFileError
+from rcb_agent.errors import EnvironmentFault, ModelError, ModelUnavailable, RecordsLost, SandboxFileError, TaskError
 from rcb_agent.runs.base import SCHEMA_VERSION, Arm, Emit, Json, TrialSpec
 from rcb_agent.runs.controls import CONTROLS, make_submission, submission_from
 from rcb_agent.tasks.base import Problem, Task
@@ -29,23 +29,32 @@ TrialResult = Json
 def run_trial(spec: TrialSpec, emit: Emit) -> TrialResult:
     """Carry out one trial and return its record.
 
-    Raises ModelUnavailable when no call to the model can succeed (the run has to stop); every other fault of
-    provider, machine or harness is in the record's ``error``.
+    Raises ModelUnavailable when no call to the model can succeed and RecordsLost when ``emit`` cannot keep
+    anything (the run has to stop); every other fault of provider, machine or harness is in the record's ``error``.
     """
     journal = _Journal(emit)
     journal("start", trial=spec.name, arm=spec.arm.id, task=spec.task, attempt=spec.attempt)
     try:
         outcome = _carry_out(spec, journal)
-    except ModelUnavailable:
+    except (ModelUnavailable, RecordsLost):
         raise
     except EnvironmentFault as fault:
         outcome = journal.failed("environment", fault)
     except ModelError as fault:
         outcome = journal.failed("model", fault)
-    except Exception as fault:  # noqa: BLE001 - the declared boundary: a fault of ours must not end the run
+    except (Exception, SystemExit) as fault:  # noqa: BLE001 - the declared boundary: no agent may end the run
         outcome = journal.failed("harness", fault)
     journal("stop", stop=outcome["stop"], error=outcome["error"])
     return {**_identity(spec), **outcome, "seconds": round(journal.seconds(), 3), "started": journal.started}
+
+
+def refuse_trial(spec: TrialSpec, emit: Emit, failure: str) -> TrialResult:
+    """Return the record of a trial that is not begun, because the gold code of its paper does not pass here."""
+    journal = _Journal(emit)
+    journal("start", trial=spec.name, arm=spec.arm.id, task=spec.task, attempt=spec.attempt)
+    outcome = journal.failed("gold_fails", TaskError(failure))
+    journal("stop", stop=outcome["stop"], error=outcome["error"])
+    return {**_identity(spec), **outcome, "seconds": 0.0, "started": journal.started}
 
 
 class _Journal:
@@ -106,7 +115,7 @@ class _Journal:
                 files[path] = Collected(path, "missing" if path in last["deleted"] else "unreadable")
         return files
 
-    def failed(self, reason: str, fault: Exception) -> Json:
+    def failed(self, reason: str, fault: BaseException) -> Json:
         """Return the outcome of a trial that neither agent nor candidate ended."""
         message = f"{type(fault).__name__}: {fault}" if reason == "harness" else str(fault)
         if reason == "harness":
@@ -178,6 +187,8 @@ def _solve(spec: TrialSpec, task: Task, journal: _Journal, parts: tuple[Agent, W
         solution = agent.solve(problem, _session(spec, journal, workspace))
     except EnvironmentFault as fault:  # the sandbox was open: whatever broke it came from inside
         solution = journal.so_far("sandbox_lost", str(fault))
+    if solution.stop not in STOPS:
+        raise ValueError(f"agent {spec.arm.agent} stopped with {solution.stop!r}, which is none of {', '.join(STOPS)}")
     if solution.files is not None:
         return journal.outcome(solution, submission_from(solution.files, task))
     if workspace is None:

@@ -71,6 +71,14 @@ class SplitGrader:
         """Changes with every change of the code that grades."""
         return self._version
 
+    def preflight(self, task: Task) -> str:
+        """Say why the gold code does not pass here, or return "". Raises EnvironmentFault as ``grade`` does."""
+        return str(self._preflight(task, self._runtime_of(task.problem.runtime))[1]["failure"])
+
+    def _preflight(self, task: Task, runtime: Runtime) -> tuple[str, dict[str, Any]]:
+        key = preflight_key(task.answer, runtime, self._conditions(runtime))
+        return key, self._kept.get(key, lambda: self._run_gold(task, runtime))
+
     def grade(self, task: Task, files: Mapping[str, bytes]) -> Grade:
         """Grade candidate files put onto the pristine tree. Raises EnvironmentFault when no sandbox can be opened."""
         pristine = {file.path: file.encode() for file in task.answer.files}
@@ -79,8 +87,7 @@ class SplitGrader:
         if task.problem.path not in files:  # the pristine one holds the answer
             return Grade(FAILED, "file_missing", f"{task.problem.path} is missing")
         runtime = self._runtime_of(task.problem.runtime)
-        key = preflight_key(task.answer, runtime, self._conditions(runtime))
-        record = self._kept.get(key, lambda: self._run_gold(task, runtime))
+        key, record = self._preflight(task, runtime)
         if record["failure"]:
             return Grade(NOT_MEASURED, "gold_fails", record["failure"])
         expected = expected_from(record)

@@ -31,6 +31,7 @@ from rcb_agent.environments.beneath import (
 LISTING_BYTES = frames.META_LIMIT // 2
 ENTRY_BYTES = 128
 ENTRY_LIMIT = 20_000
+REASON_LENGTH = 500
 
 
 def read(root: int, request: dict[str, Any], _blob: bytes) -> tuple[dict[str, Any], bytes]:
@@ -225,8 +226,8 @@ def search(root: int, request: dict[str, Any], _blob: bytes) -> tuple[dict[str, 
 
     try:
         pattern = re.compile(request["pattern"])
-    except (re.error, RecursionError, OverflowError) as error:
-        raise Refused(f"bad regular expression: {error}") from None
+    except (re.error, ValueError, RecursionError, OverflowError) as error:
+        raise Refused(f"bad regular expression: {error}"[:REASON_LENGTH]) from None
     matches: list[list[Any]] = []
     for path in text_files(root, encode_path(request["path"])):
         for number, line in enumerate(read_lines(root, path), 1):
@@ -314,13 +315,16 @@ OPERATIONS = {"read": read, "write": write, "scan": scan, "search": search, "col
 
 
 def perform(workdir: str, request: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    """Carry out one operation; a refusal is an answer."""
+    """Carry out one operation; a refusal is an answer, and so is whatever an argument or a tree made it trip over."""
+    operation = OPERATIONS[request["op"]]  # one that does not exist is the harness's own mistake
     try:
         root = os.open(workdir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        return OPERATIONS[request["op"]](root, request, blob)
+        return operation(root, request, blob)
     except Refused as refusal:
         return {"refused": str(refusal)}, b""
     except MemoryError:
         return {"refused": "not enough memory in the sandbox for this"}, b""
     except OSError as error:
         return {"refused": os.strerror(error.errno or 0)}, b""
+    except Exception as error:  # noqa: BLE001 -- the boundary: arguments come from models, trees from their programs
+        return {"refused": f"cannot be done: {type(error).__name__}: {error}"[:REASON_LENGTH]}, b""

@@ -116,7 +116,10 @@ class Channel:
 
     def send(self, meta: dict[str, Any], blob: bytes, deadline: float) -> None:
         """Write one frame or raise SandboxLost."""
-        rest = memoryview(frames.pack_frame(meta, blob))
+        try:
+            rest = memoryview(frames.pack_frame(meta, blob))
+        except frames.FrameError as error:
+            raise SandboxFileError(f"this cannot be sent to the sandbox: {error}") from None
         while rest:
             wait_for(self._to, select.POLLOUT, deadline)
             try:

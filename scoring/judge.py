@@ -6,7 +6,8 @@ from typing import Any
 
 from rcb_agent.environments.base import CommandResult
 from rcb_agent.scoring.base import FAILED, PASSED, Grade, TestResult
-from rcb_agent.scoring.form import Entries, first_difference
+from rcb_agent.scoring.form import Entries
+from rcb_agent.scoring.gold_form import first_difference
 from rcb_agent.scoring.pair import PairResult
 from rcb_agent.scoring.trusted_gates import Irregular
 

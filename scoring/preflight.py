@@ -18,7 +18,7 @@ from typing import Any
 
 from rcb_agent.environments.base import Runtime
 from rcb_agent.scoring.base import PASSED, Grade
-from rcb_agent.scoring.form import stable_part
+from rcb_agent.scoring.gold_form import stable_part
 from rcb_agent.scoring.judge import Expected
 from rcb_agent.scoring.pair import PairResult
 from rcb_agent.tasks.base import Answer, SourceFile

@@ -23,7 +23,7 @@ TRUSTED = (
     "trusted_side",
 )
 
-_JUDGING = ("judge", "pair", "preflight", "split")
+_JUDGING = ("gold_form", "judge", "pair", "preflight", "split")
 
 BOOTSTRAP = """\
 import json, sys, types

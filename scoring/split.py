@@ -31,7 +31,7 @@ from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.masking import filled_files, null_code
 
 MODE = "split"
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)

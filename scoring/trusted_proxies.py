@@ -124,7 +124,7 @@ def _ask(proxy: Proxy, operation: str, label: str, **parts: Any) -> Any:
     try:
         value = _ask_untraced(proxy, operation, label, **parts)
     except Exception:
-        trace.note(label, "raises")
+        trace.note(label, {"kind": "raises"})
         raise
     trace.note(label, form_of(value))
     return value

@@ -24,6 +24,7 @@ _EXACT = 1 << 53
 
 Crossings = list[list[str | None]]
 Entries = Mapping[str, Crossings | None]
+Names = Mapping[str, Mapping[str, str | None]]
 
 
 class Trace:

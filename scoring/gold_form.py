@@ -10,7 +10,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rcb_agent.scoring.form import Crossings, Entries, hash_form, hash_text, join_runs, settle
+from rcb_agent.scoring.form import Crossings, Entries, Names, hash_form, hash_text, join_runs, settle
+
+Taken = list[list[str]]
 
 _SHORT, _LONG, _EXCERPT = 400, 20_000, 160
 
@@ -53,6 +55,27 @@ def _difference(expected: Crossings, actual: Crossings) -> str:
             return f"{label} gave {str(other_form)[:_EXCERPT]}, the gold code {str(form)[:_EXCERPT]}"
     if len(expected) != len(actual):
         return f"{len(actual)} values were exchanged, {len(expected)} with the gold code"
+    return ""
+
+
+def stable_names(first: Mapping[str, Taken], second: Mapping[str, Taken]) -> Names:
+    """Return the names that the gold's star imports took, by module, with the form of each where it is stable."""
+    kept: dict[str, dict[str, str | None]] = {}
+    for module, taken in [*first.items(), *second.items()]:
+        names = kept.setdefault(module, {})
+        for name, text in taken:
+            known = names.get(name, text)
+            names[name] = None if known is None else _stable_form(text, known)
+    return kept
+
+
+def first_changed_name(gold: Names, seen: Mapping[str, Taken]) -> str:
+    """Say which name of a star import has another form than the gold's, or return ""; a name may be missing."""
+    for module, taken in seen.items():
+        for name, text in taken:
+            expected = gold.get(module, {}).get(name)
+            if not agrees(expected, text):
+                return f"{module}.{name} is {text[:_EXCERPT]}, with the gold code {str(expected)[:_EXCERPT]}"
     return ""
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from rcb_agent.environments.base import Runtime
 from rcb_agent.scoring.base import PASSED, Grade
-from rcb_agent.scoring.gold_form import stable_part
+from rcb_agent.scoring.gold_form import stable_names, stable_part
 from rcb_agent.scoring.judge import Expected
 from rcb_agent.scoring.pair import PairResult
 from rcb_agent.tasks.base import Answer, SourceFile
@@ -109,6 +109,7 @@ def gold_record(run: Callable[[], tuple[PairResult, Grade]]) -> tuple[dict[str, 
         "manifest": [test.id for test in grade.tests],
         "trace": stable_part(verdicts[0]["trace"], verdicts[1]["trace"]),
         "irregular": verdicts[0]["irregular"],
+        "names": stable_names(verdicts[0]["names"], verdicts[1]["names"]),
         "seconds": round(grade.seconds, 3),
     }
     return record, True
@@ -116,7 +117,7 @@ def gold_record(run: Callable[[], tuple[PairResult, Grade]]) -> tuple[dict[str, 
 
 def expected_from(record: dict[str, Any]) -> Expected:
     """Return what a kept record says of the gold code's run."""
-    return Expected(tuple(record["manifest"]), record["trace"], record["irregular"])
+    return Expected(tuple(record["manifest"]), record["trace"], record["irregular"], record["names"])
 
 
 def _hashes(files: dict[str, bytes]) -> list[list[str]]:

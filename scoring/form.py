@@ -20,6 +20,7 @@ from typing import Any
 from rcb_agent.scoring.values import MAX_DEPTH
 
 MAX_TEXT = 16 << 20
+IN_PLACE = "in place: "
 _EXACT = 1 << 53
 
 Crossings = list[list[str | None]]
@@ -48,6 +49,11 @@ class Trace:
         candidate's claim, the name the test used is not."""
         if label not in self._skipped:
             self._add(label.rpartition(".")[2], self.write(form))
+
+    def note_in_place(self, label: str, indices: list[int]) -> None:
+        """Add that arguments are written back. The whole label counts, skipped or not: an object returned twice keeps
+        its first label, so that the candidate has a say in which rule a call falls under."""
+        self._add(f"{IN_PLACE}{label}", json.dumps(indices))
 
     def write(self, form: Any) -> str:
         """Return a form as text, or its hash once the room is used up."""

@@ -123,6 +123,8 @@ class Session:
         value = decoder.decode(answer.get("r"))
         results = [decoder.decode(node) for node in expect(answer.get("w"), list)]
         self._raise_callback_failure()
+        if copied_back:
+            self.trace.note_in_place(request.label, copied_back)
         if len(results) != len(copied_back):
             raise WireError("in-place results are missing")
         for index, result in zip(copied_back, results, strict=True):

@@ -24,6 +24,8 @@ from rcb_agent.scoring.pair import PairResult
 from rcb_agent.tasks.base import Answer, SourceFile
 from rcb_agent.tasks.markers import strip_markers
 
+RECORD: Mapping[str, type] = {"failure": str, "manifest": list, "trace": dict, "irregular": dict, "names": dict}
+
 
 class Kept:
     """Values by key: in memory, and on disk where ``folder`` can be written. One thread computes, others wait."""
@@ -34,22 +36,27 @@ class Kept:
         self._locks: dict[str, threading.Lock] = {}
         self._guard = threading.Lock()
 
-    def get(self, key: str, compute: Callable[[], tuple[Any, bool]]) -> Any:
-        """Return the value of a key; ``compute`` returns it and whether it may be kept on disk."""
+    def get(self, key: str, compute: Callable[[], tuple[Any, bool]], *, needs: Mapping[str, type]) -> Any:
+        """Return the value of a key; ``compute`` returns it and whether it may be kept on disk.
+
+        What lies on disk is used only if it holds, under each name of ``needs``, a value of that type.
+        """
         with self._guard:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
             if key not in self._values:
-                self._values[key] = self._read(key)
+                self._values[key] = self._read(key, needs)
             if self._values[key] is None:
                 self._values[key], lasting = compute()
                 if lasting:
                     self._write(key, self._values[key])
             return self._values[key]
 
-    def _read(self, key: str) -> Any:
-        with suppress(OSError, ValueError):
-            return json.loads((self._folder / f"{key}.json").read_text(encoding="utf-8"))
+    def _read(self, key: str, needs: Mapping[str, type]) -> Any:
+        with suppress(OSError, ValueError, RecursionError):
+            value = json.loads((self._folder / f"{key}.json").read_text(encoding="utf-8"))
+            if type(value) is dict and all(type(value.get(name)) is kind for name, kind in needs.items()):
+                return value
         return None
 
     def _write(self, key: str, value: Any) -> None:

@@ -18,6 +18,7 @@ from rcb_agent.scoring.base import FAILED, NOT_MEASURED, PASSED, Grade
 from rcb_agent.scoring.judge import Expected, judge
 from rcb_agent.scoring.pair import OpenSandbox, PairPlan, PairResult, run_pair
 from rcb_agent.scoring.preflight import (
+    RECORD,
     Kept,
     cache_folder,
     candidate_key,
@@ -77,7 +78,7 @@ class SplitGrader:
 
     def _preflight(self, task: Task, runtime: Runtime) -> tuple[str, dict[str, Any]]:
         key = preflight_key(task.answer, runtime, self._conditions(runtime))
-        return key, self._kept.get(key, lambda: self._run_gold(task, runtime))
+        return key, self._kept.get(key, lambda: self._run_gold(task, runtime), needs=RECORD)
 
     def grade(self, task: Task, files: Mapping[str, bytes]) -> Grade:
         """Grade candidate files put onto the pristine tree. Raises EnvironmentFault when no sandbox can be opened."""
@@ -122,7 +123,7 @@ class SplitGrader:
             return {"verdict": grade.verdict}, not _is_doubtful(result) and grade.reason != "time_limit"
 
         try:
-            kept = self._kept.get(candidate_key(key, files), run_null)
+            kept = self._kept.get(candidate_key(key, files), run_null, needs={"verdict": str})
         except EnvironmentFault:  # the flag is a remark; a grade is not given up for it
             return ()
         return ("vacuous:an empty blank passes",) if kept["verdict"] == PASSED else ()
@@ -173,12 +174,12 @@ class SplitGrader:
     def _kind(self, runtime: Runtime) -> str:
         """Ask a sandbox for its kind, once."""
 
-        def ask() -> tuple[str, bool]:
+        def ask() -> tuple[dict[str, str], bool]:
             box = self._open_sandbox(SandboxSpec(runtime, limits=self._limits.sandbox))
             box.close()
-            return box.kind, False
+            return {"kind": box.kind}, False
 
-        kind: str = self._kept.get("kind of sandbox", ask)
+        kind: str = self._kept.get("kind of sandbox", ask, needs={"kind": str})["kind"]
         return kind
 
 

@@ -21,6 +21,8 @@ from rcb_agent.scoring.values import MAX_DEPTH
 
 MAX_TEXT = 16 << 20
 IN_PLACE = "in place: "
+OBJECT = {"kind": "object"}
+_OBJECT_MARK = json.dumps(OBJECT)[1:-1]
 _EXACT = 1 << 53
 
 Crossings = list[list[str | None]]
@@ -34,15 +36,24 @@ class Trace:
     After ``room`` characters only hashes of forms are kept.
     """
 
-    def __init__(self, room: int = MAX_TEXT) -> None:
+    def __init__(self, room: int = MAX_TEXT, gold: Entries | None = None) -> None:
         self.current = ""
         self.entries: dict[str, Crossings] = {}
         self._skipped: frozenset[str] = frozenset()
         self._room = room
+        self._gold = gold or {}
 
     def skip(self, labels: list[str]) -> None:
         """Leave the crossings with these full labels out."""
         self._skipped = frozenset(labels)
+
+    def wanted(self, label: str) -> str:
+        """Say as what the gold's next crossing came if it has that label: "values", "object" or "" (both, unknown)."""
+        position, entries = len(self.entries.get(self.current, ())), self._gold.get(self.current) or []
+        ahead = [entry for entry in entries[position : position + 2] if not str(entry[0]).startswith(IN_PLACE)]
+        if not ahead or ahead[0][0] != label.rpartition(".")[2] or label in self._skipped:
+            return ""
+        return kind_of(ahead[0][1])
 
     def note(self, label: str, form: Any) -> None:
         """Add a crossing. Only the label's last part counts: which object came first under a path is the
@@ -65,12 +76,19 @@ class Trace:
         self.entries.setdefault(self.current, []).append([label, text])
 
 
+def kind_of(text: str | None) -> str:
+    """Say whether a form, as text, is of values only or of one object."""
+    if text == json.dumps(OBJECT):
+        return "object"
+    return "values" if text is not None and _OBJECT_MARK not in text and "hash" not in text else ""
+
+
 def form_of(value: Any, depth: int = 0) -> Any:
     """Return the form of a value."""
     if depth > 2 * MAX_DEPTH:  # an item of a dict is two levels deep
         return {"kind": "deep"}
     if hasattr(type(value), "handle_of"):  # an object of the candidate: asking it anything would be a request
-        return {"kind": "callable" if callable(value) else "object"}
+        return OBJECT  # whether it can be called shows where the test calls it
     for kinds, form in _FORMS:
         if isinstance(value, kinds):
             return form(value, depth)

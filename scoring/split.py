@@ -153,6 +153,7 @@ class SplitGrader:
             "in_place": {label: list(indices) for label, indices in answer.rules.in_place.items()},
             "skip_form": list(answer.rules.skip_form),
             "irregular": None if expected is None else expected.irregular,
+            "trace": None if expected is None else expected.trace,
             "names": None if expected is None else expected.names,
             "test_path": answer.test_path,
             "modules": list(answer.modules),

@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-from rcb_agent.scoring.form import Names, Trace, form_of
+from rcb_agent.scoring.form import Names, Trace, form_of, kind_of
 from rcb_agent.scoring.trusted_errors import RemoteError
 from rcb_agent.scoring.trusted_session import Request, Session
 
@@ -122,7 +122,7 @@ for _name in _IMPLICIT.split():
 def _ask(proxy: Proxy, operation: str, label: str, **parts: Any) -> Any:
     trace = proxy._session.trace  # noqa: SLF001 (the functions of this file are part of the class)
     try:
-        value = _ask_untraced(proxy, operation, label, **parts)
+        value = _ask_untraced(proxy, operation, label, wanted=trace.wanted(label), **parts)
     except Exception:
         trace.note(label, {"kind": "raises"})
         raise
@@ -158,6 +158,10 @@ class StarImports:
             raise RemoteError("the candidate's module has no names")
         return set(offered) if self._allowed is None else set(offered) & set(self._allowed.get(module, ()))
 
+    def wanted(self, module: str, name: str) -> str:
+        """Say as what the gold's name crossed."""
+        return kind_of((self._allowed or {}).get(module, {}).get(name))
+
     def note(self, module: str, name: str, value: Any) -> None:
         """Keep the form of what was taken."""
         self.taken.setdefault(module, []).append([name, self._trace.write(form_of(value))])
@@ -186,7 +190,8 @@ class ModuleProxy(types.ModuleType):
             raise AttributeError(name)
         if name in starred:
             starred.remove(name)
-            value = _ask_untraced(proxy, "get", name, name=name)
+            wanted = self.__dict__["_stars"].wanted(self.__name__, name)
+            value = _ask_untraced(proxy, "get", name, name=name, wanted=wanted)
             self.__dict__["_stars"].note(self.__name__, name, value)
             return value
         return getattr(proxy, name)

@@ -16,6 +16,7 @@ import unittest
 from pathlib import Path
 from typing import Any
 
+from rcb_agent.scoring.form import Trace
 from rcb_agent.scoring.trusted_gates import ComparisonGate
 from rcb_agent.scoring.trusted_proxies import CandidateModules, MissingPackages, StarImports
 from rcb_agent.scoring.trusted_session import Session, SessionLimits
@@ -29,6 +30,7 @@ def main(settings: dict[str, Any]) -> None:
     """Run the tests and send the verdict; then end, whatever threads are left."""
     channel = Channel(socket.socket(fileno=CHANNEL), WireLimits(**settings["limits"]))
     session = Session(channel, SessionLimits(**settings["session"]), settings["in_place"])
+    session.trace = Trace(gold=settings["trace"])
     session.trace.skip(settings["skip_form"])
     gate = ComparisonGate(session.trace, settings["irregular"])
     stars = StarImports(session.trace, settings["names"])

@@ -41,7 +41,7 @@ class Supervisor:
             uid=config["uid"],
             gid=config["gid"],
             rlimits=tuple((name, int(value)) for name, value in config["rlimits"]),
-            program=seccomp.build_filter(os.uname().machine),
+            program=seccomp.build_filter(os.uname().machine, uncounted=config["uncounted"]),
         )
         if not self.can_filter():
             self.jail = dataclasses.replace(self.jail, program=None)

@@ -43,6 +43,7 @@ AGREEING: list[tuple[Any, Any]] = [
     ([0.5] * 5000, [0, 1.5] * 2500),
     (list(range(5000)), [float(n) for n in range(5000)]),
     ([[n, n / 7] for n in range(1000)], [(n, n) for n in range(1000)]),
+    ([n // 2 for n in range(5000)], [float(n // 2) for n in range(5000)]),
     (MIXED, [1, 1, 2.0, "a", None, 0.5] * 100),
     ({str(n): [n, 0.5] for n in range(100)}, {str(n): [n, 0] for n in range(100)}),
 ]

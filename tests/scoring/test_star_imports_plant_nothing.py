@@ -10,7 +10,7 @@ pytestmark = SANDBOXED
 GOLD = """
 import math
 
-WIDTH = 3
+WIDTH, DEPTH = 3, 2
 RATE = 0.5
 
 def signs(x):
@@ -41,6 +41,8 @@ class TestSign(unittest.TestCase):
         for n in range(WIDTH):
             self.assertLess(abs(signs(X)[n]), 2.0)
         self.assertGreater(RATE, 0.0)
+        for n in range(DEPTH):
+            self.assertEqual(halved_ref(n), n / 2)
         self.assertEqual(model.helper(2), 2)
 """
 REFERENCE = """
@@ -61,6 +63,7 @@ PLANTED = {
 }
 CHANGED = {
     "a constant that sizes": (GOLD + "WIDTH = 0\n", "form"),
+    "a constant that only T uses": (GOLD + "DEPTH = 0\n", "form"),
     "a type where a constant is": (GOLD + "WIDTH = int\n", "tests_failed"),
     "a value where an object is": (GOLD.replace("import math", "") + "helper = 3\n", "tests_failed"),
 }
@@ -68,7 +71,7 @@ HONEST = {
     "helpers": "def extra(x): return x\nclass Box: pass\nLIMIT = 7\n",
     "names of builtins": "def abs(x): return x\ndef all(x): return False\n",
     "a library's names": "from numpy import *\nfrom math import *\n",
-    "fewer names": "__all__ = ['signs', 'halved', 'WIDTH', 'RATE']\n",
+    "fewer names": "__all__ = ['signs', 'halved', 'WIDTH', 'DEPTH', 'RATE']\n",
     "another kind of number": "WIDTH = 3.0 and 3\nRATE = 1 / 2\n",
 }
 

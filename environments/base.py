@@ -165,7 +165,10 @@ class Sandbox(Protocol):
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """What differs from the first commit: ``files`` path -> sha256 of kept bytes (annotated files always),
-    ``listed`` names too large or not regular, ``deleted`` names gone. The bytes are in the run's ``blobs/``."""
+    ``listed`` names too large or not regular, ``deleted`` names gone. The bytes are in the run's ``blobs/``.
+
+    All names together are bounded; a last line of ``listed`` or ``deleted`` counts those left out, which annotated
+    files never are."""
 
     files: Mapping[str, str]
     listed: tuple[str, ...] = ()

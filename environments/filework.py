@@ -31,6 +31,7 @@ from rcb_agent.environments.beneath import (
 LISTING_BYTES = frames.META_LIMIT // 2
 ENTRY_BYTES = 128
 ENTRY_LIMIT = 20_000
+HASH_BYTES = 64 << 20  # read by one scan; holes of sparse files count
 REASON_LENGTH = 500
 
 
@@ -190,7 +191,8 @@ def walk(root: int, start: bytes, limit: int) -> Iterator[tuple[bytes, os.stat_r
 
 
 def scan(root: int, request: dict[str, Any], _blob: bytes) -> tuple[dict[str, Any], bytes]:
-    """List the workspace; hash regular files up to a size."""
+    """List the workspace; hash regular files up to a size, and HASH_BYTES of them together."""
+    hasher = Hasher(root, request["hash_limit"])
     limit = min(int(request.get("limit", ENTRY_LIMIT)), ENTRY_LIMIT)
     entries: list[list[Any]] = []
     room = LISTING_BYTES
@@ -198,12 +200,30 @@ def scan(root: int, request: dict[str, Any], _blob: bytes) -> tuple[dict[str, An
         room -= 6 * len(path) + ENTRY_BYTES  # a byte that is not UTF-8 takes six as JSON
         if len(entries) == limit or room < 0:
             return {"entries": entries, "more": True}, b""
-        kind = kind_of(status.st_mode)
-        digest = None
-        if kind == "file" and status.st_size <= request["hash_limit"]:
-            digest = hash_file(root, path, request["hash_limit"])
-        entries.append([os.fsdecode(path), kind, status.st_size, digest])
+        entries.append([os.fsdecode(path), kind_of(status.st_mode), status.st_size, hasher.digest(path, status)])
     return {"entries": entries, "more": False}, b""
+
+
+class Hasher:
+    """SHA-256 of files while there is room: one file by many names is read once."""
+
+    def __init__(self, root: int, limit: int) -> None:
+        self.root = root
+        self.limit = limit
+        self.room = HASH_BYTES
+        self.known: dict[tuple[int, int], str | None] = {}
+
+    def digest(self, path: bytes, status: os.stat_result) -> str | None:
+        """None for what is no regular file, too large, or cannot be read."""
+        if not stat.S_ISREG(status.st_mode) or status.st_size > self.limit:
+            return None
+        identity = (status.st_dev, status.st_ino)
+        if identity not in self.known:
+            if status.st_size > self.room:
+                return None
+            self.room -= status.st_size
+            self.known[identity] = hash_file(self.root, path, self.limit)
+        return self.known[identity]
 
 
 def hash_file(root: int, path: bytes, limit: int) -> str | None:

@@ -123,11 +123,11 @@ def check_environment(sandbox: str, tasks: Sequence[Task]) -> dict[str, Runtime]
     """Load every runtime and start one sandbox. Raises EnvironmentFault, TaskError or UsageError."""
     from rcb_agent.environments.registry import open_sandbox
 
-    if shutil.which("git") is None:
-        raise EnvironmentFault("git is not installed: apt-get install git")
     runtimes = {name: _load_runtime(name, tasks) for name in runtimes_of(tasks)}
     for runtime in runtimes.values():
         open_sandbox(sandbox, SandboxSpec(runtime)).close()
+    if shutil.which("git") is None:
+        raise EnvironmentFault("git is not installed: apt-get install git")
     return runtimes
 
 

@@ -68,7 +68,11 @@ class Reply:
 
 
 class Model(Protocol):
-    """Completes a conversation. Raises ModelUnavailable when no call can succeed, else ModelError."""
+    """Completes a conversation.
+
+    Raises ModelUnavailable when no call can succeed, ContextFull and OutOfTime when the trial has to end with
+    what is there, else ModelError.
+    """
 
     @property
     def name(self) -> str: ...
@@ -86,9 +90,14 @@ class Budget:
     max_seconds: float = 900.0
     started: float = field(default_factory=time.monotonic)
 
+    @property
+    def deadline(self) -> float:
+        """When the seconds end, on the clock of ``time.monotonic``."""
+        return self.started + self.max_seconds
+
     def seconds_left(self) -> float:
         """Wall seconds left, at least 0."""
-        return max(0.0, self.started + self.max_seconds - time.monotonic())
+        return max(0.0, self.deadline - time.monotonic())
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +116,18 @@ class Solution:
     note: str = ""
 
 
-STOPS = ("submitted", "no_tool_call", "max_steps", "max_seconds", "answered", "no_answer", "sandbox_lost", "control")
-"""submitted: the submit tool; no_tool_call: a reply without a call; answered / no_answer: single-shot agents
-with and without a usable code block; control: oracle and null."""
+STOPS = (
+    "submitted",  # the submit tool
+    "no_tool_call",  # a reply without a call
+    "max_steps",
+    "max_seconds",
+    "context_full",  # the conversation is longer than the model takes
+    "sandbox_lost",  # the last snapshot is graded, no retry
+    "answered",  # a single-shot agent with a usable code block
+    "no_answer",  # and without one
+    "control",  # oracle and null
+    "error",  # a fault of provider, machine or harness: not measured
+)
 
 
 class Journal(Protocol):

@@ -5,15 +5,13 @@ the answer's fence goes between the two markers. An answer without usable code i
 """
 
 from rcb_agent.agents.arguments import clean
-from rcb_agent.agents.base import Message, Reply, Session, Solution
+from rcb_agent.agents.base import Message, Reply, Session, Solution, Usage
 from rcb_agent.agents.conversation import bound_text
-from rcb_agent.agents.extraction import extract_strict, extract_tolerant
+from rcb_agent.agents.extraction import EXTRACTIONS, extract_strict, extract_tolerant
 from rcb_agent.agents.prompts import describe_problem, quote_file, render
-from rcb_agent.errors import UsageError
+from rcb_agent.errors import ContextFull, OutOfTime, UsageError
 from rcb_agent.tasks.base import Problem
-from rcb_agent.tasks.masking import blank_lines, fill_blank
-
-EXTRACTIONS = ("tolerant", "strict")
+from rcb_agent.tasks.masking import blank_lines, filled_files
 
 _WITH_PAPER = "The paper that the code belongs to is given; use it."
 _WITHOUT_PAPER = "There is no paper; go by the code."
@@ -31,12 +29,16 @@ class DirectAgent:
         rule = _choose_rule(session)
         messages = [build_prompt(problem, session.paper)]
         session.journal("prompt", messages=list(messages), tools=[])
-        reply = session.model.complete(messages, (), session.sampling)
+        try:
+            reply = session.model.complete(messages, (), session.sampling)
+        except (ContextFull, OutOfTime) as end:
+            stop = "context_full" if isinstance(end, ContextFull) else "max_seconds"
+            return Solution(stop, 0, Usage(0, 0), 0.0, filled_files(problem, ""), str(end))
         _journal_reply(session, reply)
         code = extract_code(reply, problem, rule)
         stop = "no_answer" if code is None else "answered"
         note = f"finish: {reply.finish}" if code is None and reply.finish else ""
-        return Solution(stop, 1, reply.usage, reply.cost, answer_files(problem, code or ""), note)
+        return Solution(stop, 1, reply.usage, reply.cost, filled_files(problem, code or ""), note)
 
 
 def _choose_rule(session: Session) -> str:
@@ -88,10 +90,3 @@ def blank_indentation(problem: Problem) -> str:
     """Return the indentation of the blank: that of the TODO between its markers."""
     todo = blank_lines(problem, problem.target.text) or ""
     return todo[: len(todo) - len(todo.lstrip(" \t"))]
-
-
-def answer_files(problem: Problem, code: str) -> dict[str, bytes]:
-    """Return all annotated files with ``code`` in the blank."""
-    files = {file.path: file.encode() for file in problem.files}
-    files[problem.path] = fill_blank(problem, code).encode("utf-8", "surrogateescape")
-    return files

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+EXTRACTIONS = ("tolerant", "strict")
+
 _OPENING = re.compile(r"[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^`]*)$")
 _PYTHON = {"", "py", "python", "python3"}
 _STRICT = re.compile(r"```python\n(.*?)```", re.DOTALL)

@@ -6,17 +6,22 @@ keys never reach a record, an error or the screen.
 """
 
 import json
+import math
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from rcb_agent.agents.base import Message, Reply, Sampling, ToolCall, Usage
 from rcb_agent.agents.redaction import LENGTH_IN_ERRORS, redact
-from rcb_agent.errors import ModelError, ModelUnavailable
+from rcb_agent.errors import ContextFull, ModelError, ModelUnavailable, OutOfTime, UsageError
 
+_OVERFLOW = re.compile(
+    r"context (length|limit|window)|tokens? exceeds? the (configured )?limit|prompt is too long", re.IGNORECASE
+)
 _HOPELESS = {401, 403, 404}
 _BUSY = {408, 409, 425, 429}
 _MESSAGE_CHARACTERS = 300
@@ -40,10 +45,12 @@ class _Attempts:
 class LiteLLMModel:
     """One model through LiteLLM."""
 
-    def __init__(self, name: str, patience: Patience | None = None) -> None:
+    _answered: ClassVar[set[tuple[str, str]]] = set()  # models and endpoints that have answered in this process
+
+    def __init__(self, name: str, patience: Patience | None = None, *, deadline: float | None = None) -> None:
         self.name = name
         self._patience = patience or Patience()
-        self._has_answered = False
+        self._deadline = math.inf if deadline is None else deadline
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Reply:
         """Ask the provider, waiting out what passes; see ``Model`` for what is raised."""
@@ -52,13 +59,24 @@ class LiteLLMModel:
         request = build_request(self.name, messages, tools, sampling)
         attempts = _Attempts()
         try:
-            response = self._retrying(attempts)(
-                litellm.completion, **request, timeout=self._patience.timeout, num_retries=0, max_retries=0
-            )
+            response = self._retrying(attempts)(self._ask, litellm, request)
         except _library_errors() as error:
             raise self._explain(error) from None
-        self._has_answered = True
+        self._answered.add(self._endpoint())
         return read_response(self.name, response, attempts.errors)
+
+    def _ask(self, litellm: Any, request: Mapping[str, Any]) -> Any:
+        left = self._seconds_left()
+        if left <= 0:
+            raise OutOfTime(f"{self.name}: the trial's seconds ran out before the call")
+        return litellm.completion(**request, timeout=min(self._patience.timeout, left), num_retries=0, max_retries=0)
+
+    def _endpoint(self) -> tuple[str, str]:
+        variable = f"{self.name.partition('/')[0].upper()}_API_BASE"
+        return self.name, os.environ.get(variable, "")
+
+    def _seconds_left(self) -> float:
+        return self._deadline - time.monotonic()
 
     def _check_key(self) -> None:
         # LiteLLM reports a missing OpenAI key as a fault of the server, which would be tried again.
@@ -83,19 +101,23 @@ class LiteLLMModel:
         if not isinstance(error, _library_errors()):
             return False
         if is_refused(error):
-            return self._has_answered
+            return self._endpoint() in self._answered
         status = getattr(error, "status_code", None)
         return status is None or status in _BUSY or status >= 500
 
     def _wait(self, state: Any) -> float:
         asked = asked_wait(_error_of(state))
         backoff: float = self._patience.first_wait * 2.0 ** (state.attempt_number - 1)
-        return min(max(backoff, asked), self._patience.longest_wait)
+        return max(0.0, min(max(backoff, asked), self._patience.longest_wait, self._seconds_left()))
 
     def _explain(self, error: BaseException) -> ModelError:
         provider = self.name.partition("/")[0].upper()
         status = getattr(error, "status_code", None)
-        if is_refused(error) and not self._has_answered:
+        if self._seconds_left() <= 0:
+            return OutOfTime(f"{self.name}: the trial's seconds ran out while it waited for an answer")
+        if _is_overflow(error):
+            return ContextFull(f"{self.name}: the conversation is longer than the model takes")
+        if is_refused(error) and self._endpoint() not in self._answered:
             return ModelUnavailable(f"{self.name}: nothing answers at the endpoint ({provider}_API_BASE)")
         message = " ".join(redact(str(error), LENGTH_IN_ERRORS).split())[:_MESSAGE_CHARACTERS]
         if status in {401, 403}:
@@ -117,6 +139,18 @@ def import_litellm() -> Any:
     litellm.telemetry = False
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
     return litellm
+
+
+def check_provider(name: str) -> None:
+    """Raise UsageError when LiteLLM knows no such provider."""
+    litellm = import_litellm()
+    try:
+        litellm.get_llm_provider(name)
+    except _library_errors():
+        provider = name.partition("/")[0]
+        raise UsageError(
+            f"model {name!r}: LiteLLM knows no provider {provider!r}; an OpenAI-compatible server is openai/<model>"
+        ) from None
 
 
 def _library_errors() -> type[Exception]:
@@ -155,6 +189,15 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 def is_refused(error: BaseException) -> bool:
     """Say whether nothing listens at the endpoint or its host is unknown."""
     return any(type(one).__name__ == "ConnectError" or isinstance(one, ConnectionRefusedError) for one in _chain(error))
+
+
+def _is_overflow(error: BaseException) -> bool:
+    """Say whether the conversation was too long; some wordings reach us as plain bad requests."""
+    import litellm.exceptions as kinds
+
+    if isinstance(error, kinds.ContextWindowExceededError):
+        return True
+    return getattr(error, "status_code", None) == 400 and bool(_OVERFLOW.search(str(error)))
 
 
 def _is_misnamed(error: BaseException) -> bool:

@@ -12,9 +12,9 @@ from rcb_agent.agents.arguments import ArgumentsError, parse_object, printable
 from rcb_agent.agents.base import Message, Reply, Session, Solution, ToolCall, Usage
 from rcb_agent.agents.conversation import CallIds, assistant_message, bound_text, tool_message
 from rcb_agent.agents.prompts import describe_problem, quote_file, render
-from rcb_agent.agents.tools import DEFAULT_TOOLS, Toolbox, ToolResult
+from rcb_agent.agents.tools import Toolbox, ToolResult
 from rcb_agent.environments.base import Snapshot, Workspace
-from rcb_agent.errors import SandboxLost, UsageError
+from rcb_agent.errors import ContextFull, EnvironmentFault, OutOfTime, SandboxFileError, UsageError
 from rcb_agent.tasks.base import Problem
 
 MAX_CALLS = 32
@@ -49,7 +49,7 @@ class Episode:
     def __init__(self, problem: Problem, session: Session, workspace: Workspace) -> None:
         self._session = session
         self._workspace = workspace
-        self._toolbox = Toolbox(session.tools or DEFAULT_TOOLS, workspace, seconds_left=session.budget.seconds_left)
+        self._toolbox = Toolbox(session.tools, workspace, seconds_left=session.budget.seconds_left)
         self._messages = first_messages(problem, session)
         self._ids = CallIds()
         self._steps = 0
@@ -80,7 +80,7 @@ class Episode:
         graph.add_node("tools", self._answer_calls)
         graph.add_node("snapshot", self._take_snapshot)
         graph.add_conditional_edges(START, _goes_on, {True: "model", False: END})
-        graph.add_conditional_edges("model", _has_calls, {True: "tools", False: "snapshot"})
+        graph.add_conditional_edges("model", _after_model, {"tools": "tools", "snapshot": "snapshot", "end": END})
         graph.add_conditional_edges("tools", _goes_on_after_tools, {True: "snapshot", False: END})
         graph.add_conditional_edges("snapshot", _goes_on, {True: "model", False: END})
         return graph.compile()
@@ -92,7 +92,11 @@ class Episode:
 
     def _ask_model(self, state: _State) -> Mapping[str, Any]:
         del state
-        reply = self._session.model.complete(self._messages, self._toolbox.specs(), self._session.sampling)
+        try:
+            reply = self._session.model.complete(self._messages, self._toolbox.specs(), self._session.sampling)
+        except (ContextFull, OutOfTime) as end:
+            self._note = str(end)
+            return {"reply": None, "stop": "context_full" if isinstance(end, ContextFull) else "max_seconds"}
         self._steps += 1
         self._usage = self._usage.plus(reply.usage)
         self._cost = None if self._cost is None or reply.cost is None else self._cost + reply.cost
@@ -124,7 +128,7 @@ class Episode:
             why_not = refusal or _refuse_one(index, stop)
             try:
                 result = ToolResult(why_not, error=True) if why_not else self._toolbox.call(call)
-            except SandboxLost as lost:
+            except EnvironmentFault as lost:
                 self._note = str(lost)
                 return {"stop": "sandbox_lost"}
             stop = "submitted" if result.submit else stop
@@ -146,7 +150,8 @@ class Episode:
     def _take_snapshot(self, state: _State) -> Mapping[str, Any]:
         try:
             snapshot = self._workspace.snapshot()
-        except SandboxLost as lost:
+        except (EnvironmentFault, SandboxFileError) as lost:
+            # Whatever an agent does to its sandbox is its own doing: the last snapshot is graded.
             self._note = str(lost)
             return {"stop": "sandbox_lost"}
         self._session.journal("snapshot", step=self._steps, snapshot=_snapshot_json(snapshot))
@@ -169,8 +174,10 @@ def _goes_on_after_tools(state: _State) -> bool:
     return state["stop"] != "sandbox_lost"
 
 
-def _has_calls(state: _State) -> bool:
-    return bool(state["reply"] and state["reply"].tool_calls)
+def _after_model(state: _State) -> str:
+    if state["reply"] is None:
+        return "end"
+    return "tools" if state["reply"].tool_calls else "snapshot"
 
 
 def _refuse_all(reply: Reply) -> str:
@@ -195,7 +202,7 @@ def _refuse_one(index: int, stop: str) -> str:
 
 def first_messages(problem: Problem, session: Session) -> list[Message]:
     """Return the system and the first user message of a tool-using agent."""
-    tools = session.tools or DEFAULT_TOOLS
+    tools = session.tools
     task = render(
         "react_task",
         **describe_problem(problem),

@@ -1,6 +1,6 @@
 """Records every call of a model: what was asked, what came back, how long it took, or how it failed.
 
-The key names one call for good: the request, the sampling, the arm, the task, the attempt and its number within the
+The key names one call for good: the whole request, the sampling, the arm, the task, the attempt and its number within the
 trial. The record is handed over before the reply is used, so that nothing paid for is lost when the trial breaks.
 """
 
@@ -34,6 +34,7 @@ class RecordingModel:
         self._scope = scope
         self._keep = keep
         self._ordinal = 0
+        self._before: Record = {"messages": [], "tools": None}
 
     @property
     def name(self) -> str:
@@ -57,11 +58,12 @@ class RecordingModel:
         record = {
             "key": call_key(request, self._scope, self._ordinal),
             "ordinal": self._ordinal,
-            "request": request,
+            "request": shorten_request(request, self._before),
             "reply": None if reply is None else describe_reply(reply),
             "error": error,
             "seconds": round(time.monotonic() - begin, 4),
         }
+        self._before = request
         self._keep(record)
 
 
@@ -71,6 +73,30 @@ def describe_request(
     """Return a request as JSON; sampling parameters that are not sent are not there."""
     sent = {key: value for key, value in asdict(sampling).items() if value is not None}
     return {"model": name, "messages": list(messages), "tools": list(tools), "sampling": sent}
+
+
+def shorten_request(request: Record, before: Record) -> Record:
+    """Leave out what the call before already holds: ``kept`` messages from its start, and equal tools (None).
+
+    A conversation grows by a few messages a call; written whole each time, its record would grow with the square.
+    """
+    old, new = before["messages"], request["messages"]
+    kept = len(old) if new[: len(old)] == old else 0
+    same_tools = before["tools"] == request["tools"]
+    return {**request, "kept": kept, "messages": new[kept:], "tools": None if same_tools else request["tools"]}
+
+
+def restore_requests(records: Sequence[Record]) -> list[Record]:
+    """Return the requests of one trial's calls, in order, as they were sent."""
+    whole: list[Record] = []
+    before: Record = {"messages": [], "tools": None}
+    for record in records:
+        short = dict(record["request"])
+        kept = short.pop("kept")
+        tools = before["tools"] if short["tools"] is None else short["tools"]
+        before = {**short, "messages": before["messages"][:kept] + short["messages"], "tools": tools}
+        whole.append(before)
+    return whole
 
 
 def describe_reply(reply: Reply) -> Record:

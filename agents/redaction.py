@@ -4,6 +4,7 @@ What counts is a variable of the harness's environment whose name looks secret. 
 concerned: a local server's key may be the word "anything", and code that holds that word must not be changed.
 """
 
+import json
 import os
 import re
 
@@ -16,11 +17,11 @@ LENGTH_IN_CONTENT = 12
 def redact(text: str, shortest: int = LENGTH_IN_CONTENT) -> str:
     """Return ``text`` with the value of every secret-looking variable replaced by the variable's name in brackets.
 
-    Values under ``shortest`` characters stay.
+    Values under ``shortest`` characters stay; a value is also found in the form it has inside JSON.
     """
     for name, value in os.environ.items():
         if len(value) >= shortest and _SECRET_NAME.search(name):
-            text = text.replace(value, f"[{name}]")
+            text = text.replace(value, f"[{name}]").replace(json.dumps(value)[1:-1], f"[{name}]")
     return text
 
 

@@ -25,18 +25,25 @@ __all__ = ["AGENTS", "DEFAULT_TOOLS", "TOOL_NAMES", "load_agent", "open_model", 
 def load_agent(name: str) -> Agent:
     """Return an agent by short name, plug-in name or ``module:Class``."""
     path = AGENTS.get(name) or (name if ":" in name else _find_plugin(name))
-    agent = _import_class(path, name)()
+    agent = _make(_import_class(path, name), name)
     missing = [part for part in ("name", "uses_workspace", "default_paper", "solve") if not hasattr(agent, part)]
     if missing:
         raise UsageError(f"{path} is no agent: it has no {', '.join(missing)}")
     return cast("Agent", agent)
 
 
+def _make(kind: Any, name: str) -> Any:
+    try:
+        return kind()
+    except TypeError as error:
+        raise UsageError(f"agent {name!r} cannot be made without arguments: {error}") from error
+
+
 def _find_plugin(name: str) -> str:
     plugins = {entry.name: entry.value for entry in entry_points(group=GROUP)}
     if name not in plugins:
         known = ", ".join(sorted({*AGENTS, *plugins}))
-        raise UsageError(f"unknown agent {name!r}; known: {known}, or module:Class")
+        raise UsageError(f"unknown agent {name!r}; known: {known}, the controls oracle and null, or module:Class")
     return plugins[name]
 
 
@@ -45,14 +52,30 @@ def _import_class(path: str, name: str) -> Any:
     try:
         found = getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(f"agent {name!r} cannot be loaded from {path}: {error}") from error
+        hint = "; is its folder on PYTHONPATH?" if isinstance(error, ModuleNotFoundError) else ""
+        raise UsageError(f"agent {name!r} cannot be loaded from {path}: {error}{hint}") from error
     if not callable(found):
         raise UsageError(f"agent {name!r}: {path} is no class")
     return found
 
 
-def open_model(name: str) -> Model:
-    """Return a model by name; nothing is contacted before its first call."""
+def prepare_model(name: str) -> None:
+    """Check a model's name and import what its calls need, so that neither happens on a trial's clock.
+
+    Raises UsageError for a provider that LiteLLM does not know.
+    """
+    open_model(name)
+    if not name.startswith("scripted/"):
+        from rcb_agent.agents.litellm_model import check_provider
+
+        check_provider(name)
+
+
+def open_model(name: str, deadline: float | None = None) -> Model:
+    """Return a model by name; nothing is contacted before its first call.
+
+    ``deadline`` (``time.monotonic``) is when the trial's seconds end: no call waits longer.
+    """
     provider, slash, model = name.partition("/")
     if not (provider and slash and model):
         raise UsageError(f"model {name!r} names no provider; write for example openai/gpt-4o-mini or scripted/demo")
@@ -62,4 +85,4 @@ def open_model(name: str) -> Model:
         return open_script(model)
     from rcb_agent.agents.litellm_model import LiteLLMModel
 
-    return LiteLLMModel(name)
+    return LiteLLMModel(name, deadline=deadline)

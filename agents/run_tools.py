@@ -62,9 +62,11 @@ def _match_tests(files: Sequence[str], path: str) -> list[str]:
 
 
 def _has_pytest(scope: Scope) -> bool:
-    # Isolated mode: a file of that name in the workspace is no pytest.
-    asked = scope.sandbox.run([PYTHON, "-I", "-c", _ASK_FOR_PYTEST], timeout=_PROBE_SECONDS)
-    return asked.exit_code == 0
+    if "pytest" not in scope.known:
+        # Isolated mode: a file of that name in the workspace is no pytest.
+        asked = scope.sandbox.run([PYTHON, "-I", "-c", _ASK_FOR_PYTEST], timeout=_PROBE_SECONDS)
+        scope.known["pytest"] = asked.exit_code == 0
+    return scope.known["pytest"]
 
 
 def _pytest_command(files: Sequence[str], names: Sequence[str]) -> list[str]:

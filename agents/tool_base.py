@@ -1,7 +1,7 @@
 """What every tool is made of: its description for the model, its limits, and the checks on paths and texts."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rcb_agent.agents.arguments import ArgumentsError, Parameter
@@ -29,6 +29,8 @@ class Scope:
     workspace: Workspace
     limits: ToolLimits
     seconds_left: Callable[[], float]
+    known: dict[str, bool] = field(default_factory=dict)
+    """Facts about the runtime that are asked once."""
 
     @property
     def sandbox(self) -> Sandbox:

@@ -42,12 +42,18 @@ DEFAULT_TOOLS = TOOL_NAMES
 
 
 def select_tools(tools: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the named tools (none named: the default ones) less ``without``, in the order of TOOL_NAMES."""
+    """Return the named tools (none named: the default ones) less ``without``, in the order of TOOL_NAMES.
+
+    Raises UsageError for an unknown name, and when no tool is left: an agent that can do nothing is a mistake.
+    """
     unknown = sorted({name for name in (*tools, *without) if name not in TOOLS})
     if unknown:
         raise UsageError(f"unknown tool {', '.join(map(repr, unknown))}; known: {', '.join(TOOL_NAMES)}")
     chosen = tools or DEFAULT_TOOLS
-    return tuple(name for name in TOOL_NAMES if name in chosen and name not in without)
+    left = tuple(name for name in TOOL_NAMES if name in chosen and name not in without)
+    if not left:
+        raise UsageError(f"no tool is left without {', '.join(without)}: leave at least one in")
+    return left
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,20 @@
 
     python benchmarks/command_latency.py [REPEATS]
 
-Medians of wall and CPU milliseconds. The CPU of the sandbox is that of every process below this one plus this
-one's own, taken from the cgroup of the sandbox where there is one, else left out.
+Plain and sandboxed take turns, so that a machine that is busy for a while is busy for both; what is added is the
+median of the differences of neighbours, and the difference of the fastest runs, which other people's load does not
+touch. CPU is the mean of milliseconds of this process, its finished children and, for the sandbox, its supervisor.
+On a machine with more work than cores wall times say how the kernel shares them, not what a sandbox costs: the load is
+printed.
 """
 
+import os
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rcb_agent.environments.base import SandboxSpec
@@ -18,24 +23,29 @@ from rcb_agent.environments.bubblewrap import BubblewrapSandbox, open_bubblewrap
 from rcb_agent.environments.runtimes import build_runtime
 
 COMMANDS: tuple[tuple[str, ...], ...] = (("true",), ("sh", "-c", "echo hi"), ("python", "-c", "pass"))
-Sample = tuple[float, float]
 
 
-def measure(action: Callable[[], object], cpu: Callable[[], float], repeats: int) -> Sample:
-    """Median wall and CPU milliseconds of an action."""
-    walls, cpus = [], []
-    for _ in range(repeats):
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Milliseconds of an action, run by run."""
+
+    walls: list[float] = field(default_factory=list)
+    cpus: list[float] = field(default_factory=list)
+
+    def measure(self, action: Callable[[], object], cpu: Callable[[], float]) -> None:
+        """Do it once more."""
         started, used = time.perf_counter(), cpu()
         action()
-        walls.append((time.perf_counter() - started) * 1000)
-        cpus.append((cpu() - used) * 1000)
-    return statistics.median(walls), statistics.fmean(cpus)
+        self.walls.append((time.perf_counter() - started) * 1000)
+        self.cpus.append((cpu() - used) * 1000)
+
+    def cpu(self) -> float:
+        """Mean, because the kernel counts in whole ticks."""
+        return statistics.fmean(self.cpus)
 
 
 def own_cpu() -> float:
     """CPU seconds of this process and its finished children."""
-    import os
-
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
@@ -58,25 +68,39 @@ def first_process(box: BubblewrapSandbox) -> int:
     return int(Path(f"/proc/{outer}/task/{outer}/children").read_text().split()[0])
 
 
+def compare(command: Sequence[str], plain: Sequence[str], box: BubblewrapSandbox, repeats: int) -> str:
+    """One row of the table."""
+    bare, boxed = Sample(), Sample()
+    inside = cpu_below(first_process(box))
+    for _ in range(repeats):
+        bare.measure(lambda: subprocess.run(plain, capture_output=True, check=True), own_cpu)
+        boxed.measure(lambda: box.run(command, timeout=30), inside)
+    added = statistics.median(after - before for before, after in zip(bare.walls, boxed.walls, strict=True))
+    numbers = (
+        *(statistics.median(bare.walls), bare.cpu(), statistics.median(boxed.walls), boxed.cpu()),
+        *(added, min(boxed.walls) - min(bare.walls), boxed.cpu() - bare.cpu()),
+    )
+    return f"{' '.join(command):18}" + "".join(f"{number:12.2f}" for number in numbers)
+
+
 def main(arguments: Sequence[str]) -> None:
     """Print the table."""
     repeats = int(arguments[0]) if arguments else 100
     runtime = build_runtime("mini", lambda _line: None)
-    plain = {"python": str(runtime.python)}
-    print(f"{'command':22}{'plain wall':>11}{'cpu':>7}{'sandbox wall':>14}{'cpu':>7}{'added wall':>12}{'cpu':>7}   ms")
+    heads = ("plain wall", "cpu", "boxed wall", "cpu", "added wall", "at best", "cpu")
+    print(f"{'ms':18}" + "".join(f"{head:>12}" for head in heads))
     with open_bubblewrap(SandboxSpec(runtime)) as box:
-        inside = cpu_below(first_process(box))
         for command in COMMANDS:
-            direct = [plain.get(command[0], command[0]), *command[1:]]
-            bare = measure(lambda: subprocess.run(direct, capture_output=True, check=True), own_cpu, repeats)  # noqa: B023
-            boxed = measure(lambda: box.run(command, timeout=30), inside, repeats)  # noqa: B023 -- used at once
-            row = (*bare, *boxed, boxed[0] - bare[0], boxed[1] - bare[1])
-            print(
-                f"{' '.join(command):22}{row[0]:11.2f}{row[1]:7.2f}{row[2]:14.2f}{row[3]:7.2f}{row[4]:12.2f}{row[5]:7.2f}"
-            )
-    opening = measure(lambda: open_bubblewrap(SandboxSpec(runtime)).close(), own_cpu, max(5, repeats // 5))
-    print(f"\nopen and close: {opening[0]:.1f} ms wall, {opening[1]:.1f} ms CPU; n = {repeats}, medians (CPU: means)")
-    print("enforcement:", ", ".join(f"{name}: {how}" for name, how in box.enforcement.items()))
+            plain = [str(runtime.python) if command[0] == "python" else command[0], *command[1:]]
+            print(compare(command, plain, box, repeats))
+        enforcement = box.enforcement
+    opening = Sample()
+    for _ in range(max(5, repeats // 5)):
+        opening.measure(lambda: open_bubblewrap(SandboxSpec(runtime)).close(), own_cpu)
+    print(f"\nopen and close: {statistics.median(opening.walls):.1f} ms wall, {opening.cpu():.1f} ms CPU")
+    load = ", ".join(f"{number:.1f}" for number in os.getloadavg())
+    print(f"n = {repeats}; load {load} on {os.cpu_count()} cores (of 1, 5 and 15 minutes)")
+    print("enforcement:", ", ".join(f"{name}: {how}" for name, how in enforcement.items()))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ class Limits:
     """Bounds of one sandbox. What the machine cannot enforce is named in ``Sandbox.enforcement``.
 
     ``memory_mb`` and ``pids`` hold for the whole sandbox, ``cpus`` is a quota in cores, ``disk_mb`` bounds
-    each writable file system, ``output_bytes`` is what is kept of each stream of a command (half head, half
+    each writable file system (never more than an eighth of the memory, which they live in), ``output_bytes`` is what is kept of each stream of a command (half head, half
     tail).
     """
 
@@ -165,7 +165,10 @@ class Sandbox(Protocol):
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """What differs from the first commit: ``files`` path -> sha256 of kept bytes (annotated files always),
-    ``listed`` names too large or not regular, ``deleted`` names gone. The bytes are in the run's ``blobs/``."""
+    ``listed`` names too large or not regular, ``deleted`` names gone. The bytes are in the run's ``blobs/``.
+
+    All names together are bounded; a last line of ``listed`` or ``deleted`` counts those left out, which annotated
+    files never are."""
 
     files: Mapping[str, str]
     listed: tuple[str, ...] = ()

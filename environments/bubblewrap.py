@@ -17,7 +17,7 @@ import time
 from contextlib import ExitStack, suppress
 from typing import Any
 
-from rcb_agent.environments.base import SANDBOX_UID, WORKDIR, SandboxSpec
+from rcb_agent.environments.base import SANDBOX_UID, WORKDIR, Limits, SandboxSpec
 from rcb_agent.environments.cgroups import ControlGroup, open_group
 from rcb_agent.environments.interpreters import describe_interpreter
 from rcb_agent.environments.layout import ENVIRONMENT, ETC, HOME, mount_arguments
@@ -35,6 +35,8 @@ END_SECONDS = 10.0
 NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try")
 # CHOWN is for the writable folders and is gone before the first command.
 ROOT_CAPABILITIES = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_CHOWN")
+# What a process may map beyond its data, at least: libraries (PyTorch without CUDA: 420 MiB), arenas of threads.
+MAPPED_MEGABYTES = 512
 
 
 class BubblewrapSandbox(SupervisedSandbox):
@@ -101,7 +103,7 @@ def open_bubblewrap(spec: SandboxSpec) -> BubblewrapSandbox:
     carrier = Carrier(
         "bubblewrap",
         process,
-        describe_enforcement(group, as_root=as_root),
+        describe_enforcement(group, spec.limits, as_root=as_root),
         shell.kill,
         shell.release,
         shell.memory_kills,
@@ -222,21 +224,37 @@ def make_config(spec: SandboxSpec, group: ControlGroup | None, *, as_root: bool)
         rlimits["NPROC"] = spec.limits.pids
     if "memory" not in controlled:
         rlimits["DATA"] = spec.limits.memory_mb << 20
+        rlimits["AS"] = address_megabytes(spec.limits) << 20
         rlimits["FSIZE"] = spec.limits.disk_mb << 20
-    owned = [WORKDIR, HOME] if as_root else []
-    return supervisor_config(spec, environment=ENVIRONMENT, rlimits=rlimits, as_root=as_root, owned=owned)
+    return supervisor_config(
+        spec,
+        environment=ENVIRONMENT,
+        rlimits=rlimits,
+        as_root=as_root,
+        owned=[WORKDIR, HOME] if as_root else [],
+        uncounted="memory" in controlled,
+    )
 
 
-def describe_enforcement(group: ControlGroup | None, *, as_root: bool) -> dict[str, str]:
+def address_megabytes(limits: Limits) -> int:
+    """Bound of all that one process maps, where only its data can be held to the memory limit.
+
+    Data leaves out shared and growing-down maps, which take memory too, and libraries, which take little.
+    """
+    return limits.memory_mb + max(limits.memory_mb, MAPPED_MEGABYTES)
+
+
+def describe_enforcement(group: ControlGroup | None, limits: Limits, *, as_root: bool) -> dict[str, str]:
     """Name how each limit holds on this machine."""
     controlled = group.folders if group else {}
     cgroup = f"cgroup v{group.version}" if group else ""
+    per_process = f"rlimits per process: {limits.memory_mb} MiB of data, {address_megabytes(limits)} MiB mapped"
     return {
         "user": f"uid {SANDBOX_UID}" if as_root else f"uid {SANDBOX_UID} in a user namespace",
         "network": "network namespace without a route",
-        "memory": cgroup if "memory" in controlled else "rlimit per process",
+        "memory": cgroup if "memory" in controlled else per_process,
         "pids": cgroup if "pids" in controlled else "rlimit per user" if as_root else "rlimit per sandbox",
         "cpu": cgroup if "cpu" in controlled else "not enforced",
         "disk": "tmpfs size",
-        "syscalls": "seccomp",
+        "syscalls": "seccomp" if "memory" in controlled else "seccomp, also against shared memory outside file systems",
     }

@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterator
 from typing import Any
 
+from rcb_agent.environments import frames
 from rcb_agent.environments.beneath import (
     FOLDER_FLAGS,
     HANDLE_FLAGS,
@@ -27,7 +28,11 @@ from rcb_agent.environments.beneath import (
     read_all,
 )
 
+LISTING_BYTES = frames.META_LIMIT // 2
+ENTRY_BYTES = 128
 ENTRY_LIMIT = 20_000
+HASH_BYTES = 64 << 20  # read by one scan; holes of sparse files count
+REASON_LENGTH = 500
 
 
 def read(root: int, request: dict[str, Any], _blob: bytes) -> tuple[dict[str, Any], bytes]:
@@ -186,18 +191,39 @@ def walk(root: int, start: bytes, limit: int) -> Iterator[tuple[bytes, os.stat_r
 
 
 def scan(root: int, request: dict[str, Any], _blob: bytes) -> tuple[dict[str, Any], bytes]:
-    """List the workspace; hash regular files up to a size."""
+    """List the workspace; hash regular files up to a size, and HASH_BYTES of them together."""
+    hasher = Hasher(root, request["hash_limit"])
     limit = min(int(request.get("limit", ENTRY_LIMIT)), ENTRY_LIMIT)
     entries: list[list[Any]] = []
+    room = LISTING_BYTES
     for path, status in walk(root, b"", limit):
-        if len(entries) == limit:
+        room -= 6 * len(path) + ENTRY_BYTES  # a byte that is not UTF-8 takes six as JSON
+        if len(entries) == limit or room < 0:
             return {"entries": entries, "more": True}, b""
-        kind = kind_of(status.st_mode)
-        digest = None
-        if kind == "file" and status.st_size <= request["hash_limit"]:
-            digest = hash_file(root, path, request["hash_limit"])
-        entries.append([os.fsdecode(path), kind, status.st_size, digest])
+        entries.append([os.fsdecode(path), kind_of(status.st_mode), status.st_size, hasher.digest(path, status)])
     return {"entries": entries, "more": False}, b""
+
+
+class Hasher:
+    """SHA-256 of files while there is room: one file by many names is read once."""
+
+    def __init__(self, root: int, limit: int) -> None:
+        self.root = root
+        self.limit = limit
+        self.room = HASH_BYTES
+        self.known: dict[tuple[int, int], str | None] = {}
+
+    def digest(self, path: bytes, status: os.stat_result) -> str | None:
+        """None for what is no regular file, too large, or cannot be read."""
+        if not stat.S_ISREG(status.st_mode) or status.st_size > self.limit:
+            return None
+        identity = (status.st_dev, status.st_ino)
+        if identity not in self.known:
+            if status.st_size > self.room:
+                return None
+            self.room -= status.st_size
+            self.known[identity] = hash_file(self.root, path, self.limit)
+        return self.known[identity]
 
 
 def hash_file(root: int, path: bytes, limit: int) -> str | None:
@@ -220,8 +246,8 @@ def search(root: int, request: dict[str, Any], _blob: bytes) -> tuple[dict[str, 
 
     try:
         pattern = re.compile(request["pattern"])
-    except (re.error, RecursionError, OverflowError) as error:
-        raise Refused(f"bad regular expression: {error}") from None
+    except (re.error, ValueError, RecursionError, OverflowError) as error:
+        raise Refused(f"bad regular expression: {error}"[:REASON_LENGTH]) from None
     matches: list[list[Any]] = []
     for path in text_files(root, encode_path(request["path"])):
         for number, line in enumerate(read_lines(root, path), 1):
@@ -309,13 +335,16 @@ OPERATIONS = {"read": read, "write": write, "scan": scan, "search": search, "col
 
 
 def perform(workdir: str, request: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    """Carry out one operation; a refusal is an answer."""
+    """Carry out one operation; a refusal is an answer, and so is whatever an argument or a tree made it trip over."""
+    operation = OPERATIONS[request["op"]]  # one that does not exist is the harness's own mistake
     try:
         root = os.open(workdir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        return OPERATIONS[request["op"]](root, request, blob)
+        return operation(root, request, blob)
     except Refused as refusal:
         return {"refused": str(refusal)}, b""
     except MemoryError:
         return {"refused": "not enough memory in the sandbox for this"}, b""
     except OSError as error:
         return {"refused": os.strerror(error.errno or 0)}, b""
+    except Exception as error:  # noqa: BLE001 -- the boundary: arguments come from models, trees from their programs
+        return {"refused": f"cannot be done: {type(error).__name__}: {error}"[:REASON_LENGTH]}, b""

@@ -176,8 +176,10 @@ def bind_arguments(binds: tuple[Bind, ...]) -> Iterator[str]:
 
 def writable_arguments(limits: Limits) -> Iterator[str]:
     """The only places that can be written to, each of bounded size."""
-    size = str(limits.disk_mb << 20)
-    home = str(min(limits.disk_mb, HOME_MEGABYTES) << 20)
+    # They count as memory: all of them full must leave half of it, or nothing could be started any more.
+    megabytes = min(limits.disk_mb, max(limits.memory_mb // 8, 8))
+    size = str(megabytes << 20)
+    home = str(min(megabytes, HOME_MEGABYTES) << 20)
     yield from ("--perms", "0755", "--dir", str(Path(HOME).parent))
     yield from ("--perms", "0755", "--size", size, "--tmpfs", WORKDIR)
     yield from ("--perms", "0755", "--size", home, "--tmpfs", HOME)

@@ -71,6 +71,15 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "migrate_pages": (256, 238),
     "move_pages": (279, 239),
 }
+# Memory that belongs to no process: refused where no memory cgroup counts it, as by a kernel without these calls.
+UNCOUNTED: dict[str, tuple[int, int]] = {
+    "shmget": (29, 194),
+    "msgget": (68, 186),
+    "semget": (64, 190),
+    "mq_open": (240, 180),
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+}
 CLONE, CLONE3, SOCKET, IOCTL, PRLIMIT = (56, 220), (435, 435), (41, 198), (16, 29), (302, 261)
 
 # offsets in struct seccomp_data (little endian, as both machines are)
@@ -118,8 +127,11 @@ def argument_rules(column: int) -> bytes:
     )
 
 
-def build_filter(machine: str) -> bytes | None:
-    """Return the program for ``os.uname().machine``, or None where the table knows no such machine."""
+def build_filter(machine: str, *, uncounted: bool = True) -> bytes | None:
+    """Return the program for ``os.uname().machine``, or None where the table knows no such machine.
+
+    ``uncounted`` allows the calls of UNCOUNTED.
+    """
     if machine not in AUDIT_ARCH:
         return None
     column = list(AUDIT_ARCH).index(machine)
@@ -130,4 +142,6 @@ def build_filter(machine: str) -> bytes | None:
         number = numbers[column]
         if number is not None:
             program += only_for(number, refuse(EPERM))
+    for pair in () if uncounted else UNCOUNTED.values():
+        program += only_for(pair[column], refuse(ENOSYS))
     return program + argument_rules(column) + step(RETURN, ALLOW)

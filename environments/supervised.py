@@ -89,8 +89,12 @@ def supervisor_config(
     rlimits: Mapping[str, int],
     as_root: bool,
     owned: Sequence[str],
+    uncounted: bool,
 ) -> dict[str, Any]:
-    """Return what the supervisor is told at its start; ``as_root`` makes it become SANDBOX_UID for each command."""
+    """Return what the supervisor is told at its start.
+
+    ``as_root`` makes it become SANDBOX_UID for each command; ``uncounted`` allows memory that rlimits do not count.
+    """
     return {
         "workdir": WORKDIR,
         "environment": {**environment, **spec.env},
@@ -99,6 +103,7 @@ def supervisor_config(
         "gid": SANDBOX_UID if as_root else None,
         "owned": list(owned),
         "rlimits": [["CORE", 0], ["NOFILE", OPEN_FILES], *([name, value] for name, value in rlimits.items())],
+        "uncounted": uncounted,
         "output_bytes": spec.limits.output_bytes,
     }
 
@@ -116,7 +121,10 @@ class Channel:
 
     def send(self, meta: dict[str, Any], blob: bytes, deadline: float) -> None:
         """Write one frame or raise SandboxLost."""
-        rest = memoryview(frames.pack_frame(meta, blob))
+        try:
+            rest = memoryview(frames.pack_frame(meta, blob))
+        except frames.FrameError as error:
+            raise SandboxFileError(f"this cannot be sent to the sandbox: {error}") from None
         while rest:
             wait_for(self._to, select.POLLOUT, deadline)
             try:

@@ -41,7 +41,7 @@ class Supervisor:
             uid=config["uid"],
             gid=config["gid"],
             rlimits=tuple((name, int(value)) for name, value in config["rlimits"]),
-            program=seccomp.build_filter(os.uname().machine),
+            program=seccomp.build_filter(os.uname().machine, uncounted=config["uncounted"]),
         )
         if not self.can_filter():
             self.jail = dataclasses.replace(self.jail, program=None)
@@ -161,6 +161,8 @@ class Supervisor:
         if not lengths[0] or len(answer) != header + sum(lengths):
             if child.exit_code() == 128 + signal.SIGKILL:
                 return {"refused": "not enough memory is left in the sandbox for this"}, b""
+            if child.exit_code() > 128:
+                return {"refused": f"this ended the file work with signal {child.exit_code() - 128}"}, b""
             return {"broken": f"file work ended with status {child.exit_code()}"}, b""
         return frames.parse_meta(answer[header : header + lengths[0]]), answer[header + lengths[0] :]
 
@@ -218,12 +220,16 @@ class Supervisor:
         """In the child: become the user that owns the workspace, work, answer."""
         os.close(self.requests)
         os.close(self.answers)
+        os.dup2(self.null, 2)  # nobody reads what warnings say there, and a full pipe would stop every later request
         os.set_blocking(outlet, True)
         jail.become_first_victim()
         jail.drop_user(self.jail)
-        meta, answer = filework.perform(self.workdir, request, blob)
+        try:
+            frame = frames.pack_frame(*filework.perform(self.workdir, request, blob))
+        except frames.FrameError as error:
+            frame = frames.pack_frame({"refused": str(error)})
         with open(outlet, "wb") as pipe:
-            pipe.write(frames.pack_frame(meta, answer))
+            pipe.write(frame)
         os._exit(0)
 
 

@@ -6,7 +6,8 @@ counts for nothing. Every answer is bounded in entries, name lengths and bytes.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -14,6 +15,7 @@ from rcb_agent.environments.base import Entry, Limits, Runtime, Sandbox, Sandbox
 from rcb_agent.environments.diff import unified_diff
 from rcb_agent.environments.registry import open_sandbox
 from rcb_agent.environments.repository import repository_files
+from rcb_agent.environments.supervised import MORE_ENTRIES
 from rcb_agent.tasks.base import Problem
 
 __all__ = ["LiveWorkspace", "WorkspaceSpec", "exported_files", "open_workspace", "unified_diff"]
@@ -24,6 +26,7 @@ TOTAL_BYTES = 4 << 20
 MOST_FILES = 500
 MOST_LISTED = 1000
 MOST_NAME = 1024
+NAME_BYTES = 64 << 10  # of all names of a snapshot together, as they are written
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +91,24 @@ class LiveWorkspace:
     def snapshot(self) -> Snapshot:
         """Compare with the first commit and hand the bytes of kept files to the blob keeper."""
         entries = self._sandbox.scan(hash_limit=max(FILE_BYTES, *(len(data) for data in self._given.values())))
-        changed = [entry for entry in entries if self._differs(entry)]
-        wanted, listed = choose(changed)
+        same = self._unhashed_but_same(entries)
+        changed = [entry for entry in entries if entry.path not in same and self._differs(entry)]
+        names = NameRoom((*self._annotated, MORE_ENTRIES))
+        deleted = names.bound(self._missing(entries))
+        wanted, listed = choose(changed, names)
         files = self._take([*self._annotated, *wanted], listed)
-        gone = self._missing(entries)
-        return Snapshot(files, bound_names(listed), bound_names(gone))
+        return Snapshot(files, names.bound(listed), deleted)
+
+    def _unhashed_but_same(self, entries: tuple[Entry, ...]) -> set[str]:
+        """Given files that a scan had no room to hash; the sizes of given files bound what is read here."""
+        suspects = [
+            entry.path
+            for entry in entries
+            if entry.sha256 is None and entry.kind == "file" and entry.size == len(self._given.get(entry.path, b""))
+        ]
+        limit = max((len(self._given.get(path, b"")) for path in suspects), default=0)
+        found = self._sandbox.collect(suspects, limit=limit) if suspects else ()
+        return {item.path for item in found if item.data is not None and item.data == self._given.get(item.path)}
 
     def _differs(self, entry: Entry) -> bool:
         if entry.path in self._annotated:  # always taken, whatever has become of it
@@ -139,14 +155,15 @@ class LiveWorkspace:
         return max(ANNOTATED_BYTES, *(2 * len(self._given[path]) for path in self._annotated))
 
 
-def choose(changed: list[Entry]) -> tuple[list[str], list[str]]:
+def choose(changed: list[Entry], names: "NameRoom") -> tuple[list[str], list[str]]:
     """Split what differs into files small enough to be kept and names that are only listed."""
     wanted: list[str] = []
     listed: list[str] = []
     room = TOTAL_BYTES
     for entry in changed:
         small = entry.kind == "file" and entry.size <= FILE_BYTES and entry.sha256 is not None
-        if small and entry.size <= room and len(wanted) < MOST_FILES and len(entry.path) <= MOST_NAME:
+        fits = small and entry.size <= room and len(wanted) < MOST_FILES and len(entry.path) <= MOST_NAME
+        if fits and names.take(entry.path):
             wanted.append(entry.path)
             room -= entry.size
         else:
@@ -154,12 +171,36 @@ def choose(changed: list[Entry]) -> tuple[list[str], list[str]]:
     return wanted, listed
 
 
-def bound_names(names: list[str]) -> tuple[str, ...]:
-    """Return at most MOST_LISTED names of at most MOST_NAME characters, and a line on the rest."""
-    short = sorted(name if len(name) <= MOST_NAME else f"{name[:MOST_NAME]}[...]" for name in names)
-    if len(short) <= MOST_LISTED:
-        return tuple(short)
-    return (*short[:MOST_LISTED], f"[... {len(short) - MOST_LISTED} more ...]")
+class NameRoom:
+    """What is left of NAME_BYTES for the names of one snapshot; those ``always`` named take none and need none."""
+
+    def __init__(self, always: Iterable[str]) -> None:
+        self._always = frozenset(always)
+        self._left = NAME_BYTES
+
+    def take(self, name: str) -> bool:
+        """Whether a name still fits; if so, its room is taken."""
+        if name in self._always:
+            return True
+        size = written_length(name)
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
+
+    def bound(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return at most MOST_LISTED names, each cut to MOST_NAME characters, and a line on the rest."""
+        short = sorted(name if len(name) <= MOST_NAME else f"{name[:MOST_NAME]}[...]" for name in names)
+        kept = [name for name in short if name in self._always]
+        others = [name for name in short if name not in self._always]
+        kept += [name for name in others[:MOST_LISTED] if self.take(name)]
+        left_out = len(short) - len(kept)
+        return (*sorted(kept), *([f"[... {left_out} more ...]"] if left_out else []))
+
+
+def written_length(name: str) -> int:
+    r"""Characters of a name in a record: bytes that are not UTF-8 as ``\xNN``, then JSON in ASCII."""
+    return len(json.dumps(name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")))
 
 
 def hash_bytes(data: bytes) -> str:

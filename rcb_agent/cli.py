@@ -83,7 +83,7 @@ def cli() -> None:
 )
 @click.option(
     "--extract",
-    type=click.Choice(["tolerant"]),
+    type=click.Choice(["tolerant", "strict"]),
     default="tolerant",
     show_default=True,
     help="How direct finds the code in a reply.",
@@ -118,7 +118,7 @@ def run(**options: Any) -> None:
     Examples:
       rcb-agent run --agent react
       rcb-agent run --agent oracle --json
-      rcb-agent run --agent react --model openai/gpt-4.1 --tasks 'clipped-*' --max-steps 20
+      rcb-agent run --agent react --model openai/gpt-4.1 --tasks 'silt/*' --max-steps 20
     """  # noqa: D301
     from rcb_agent.runs.launch import launch_run
 
@@ -223,6 +223,9 @@ def list_env(**options: Any) -> None:
 
 
 def _finish(document: dict[str, Any], options: dict[str, Any]) -> NoReturn:
+    from rcb_agent.runs.scratch import release_scratch
+
+    release_scratch()
     if options["as_json"]:
         click.echo(json.dumps(document))
     unmeasured = sum(arm["not_measured"] for arm in document["arms"])
@@ -275,6 +278,8 @@ def _leave(line: str, code: int) -> NoReturn:
     """Say one line and end at once: threads that still wait for a model must not hold the process."""
     if line:
         sys.stderr.write(f"rcb-agent: {line}\n")
+    if scratch := sys.modules.get("rcb_agent.runs.scratch"):
+        scratch.release_scratch()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

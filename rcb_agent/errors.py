@@ -3,10 +3,13 @@
     RcbAgentError                70   internal: nothing a user did
     |-- UsageError                2   wrong words on the command line, a config that does not fit
     |-- TaskError                 3   a suite, paper or task that cannot be read
+    |-- RecordsLost               4   the run folder cannot be written (disk full, taken away): stops the run
     |-- EnvironmentFault          4   sandbox, runtime or machine
     |   `-- SandboxLost           4   a sandbox that was open and no longer answers
     `-- ModelError                5   provider or model
-        `-- ModelUnavailable      5   no call can succeed (wrong key, nothing listening): stops the run
+        |-- ModelUnavailable      5   no call can succeed (wrong key, nothing listening): stops the run
+        |-- ContextFull           5   the conversation is longer than the model takes: ends the trial, which is graded
+        `-- OutOfTime             5   the trial's seconds ran out during a call: ends the trial, which is graded
 
 ``SandboxFileError`` is no harness error: it is what a file tool answers (no such file, outside the workspace)
 and always ends as text for the model. Only ``cli.py`` prints errors, one line each, without a traceback.
@@ -31,6 +34,12 @@ class TaskError(RcbAgentError):
     exit_code = 3
 
 
+class RecordsLost(RcbAgentError):
+    """The run folder cannot be written any more: going on would lose what is paid for."""
+
+    exit_code = 4
+
+
 class EnvironmentFault(RcbAgentError):
     """The machine, a sandbox or a runtime cannot do what is needed."""
 
@@ -49,6 +58,14 @@ class ModelError(RcbAgentError):
 
 class ModelUnavailable(ModelError):
     """No call to this model can succeed; the run stops before more trials are spent on it."""
+
+
+class ContextFull(ModelError):
+    """The conversation is longer than the model's context window; the agent stops with what is there."""
+
+
+class OutOfTime(ModelError):
+    """The trial's own seconds ran out while a model was asked; the agent stops with what is there."""
 
 
 class SandboxFileError(Exception):

@@ -5,6 +5,8 @@ Concurrency and display are no part of it: they cannot change a result.
 
 import hashlib
 import json
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -32,6 +34,7 @@ class RunConfig:
     runtimes: Mapping[str, str]
     grader: str
     prompts: str
+    code: str
     mode: str = "split"
     scopes: tuple[str, ...] = ("diff", "blank")
     harness: str = __version__
@@ -94,6 +97,8 @@ def build_arms(options: ArmOptions) -> tuple[Arm, ...]:
         parsed = parse_arm(text)
         wanted += [parsed] if "model" in parsed else [{**parsed, "model": model} for model in models]
     arms = [_make_arm({**options.common, **fields}) for fields in _drop_control_models(wanted)]
+    if not any(arm.tools for arm in arms) and {"tools", "without"} & options.common.keys():
+        raise UsageError("--tools and --without: none of these agents has tools")
     ids = [arm.id for arm in arms]
     if doubles := sorted({one for one in ids if ids.count(one) > 1}):
         raise UsageError(f"two arms are called {doubles[0]!r}: give one a name with --arm '...,name=...'")
@@ -112,6 +117,8 @@ def _drop_control_models(wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return kept
 
 
+_LONGEST_ID = 80
+_SLUG = re.compile(rf"[A-Za-z0-9@_-][A-Za-z0-9@._-]{{0,{_LONGEST_ID - 1}}}")
 _TEXT = ("model", "name", "paper", "extract")
 _LISTS = ("tools", "without")
 _NUMBERS = {"max-steps": int, "max-seconds": float, "temperature": float, "max-output-tokens": int}
@@ -160,23 +167,25 @@ def _make_arm(fields: dict[str, Any]) -> Arm:
         raise UsageError(f"agent {name} has no workspace to read a paper file in: use --paper prompt or --paper none")
     model = fields["model"]
     return Arm(
-        id=fields.get("name") or default_arm_id(name, model),
+        id=_check_id(fields.get("name") or default_arm_id(name, model)),
         agent=name,
         model=model,
         tools=select_tools(fields.get("tools") or (), fields.get("without") or ()) if uses_tools else (),
         paper=_check_choice("paper", paper, ("prompt", "file", "none")),
         max_steps=_at_least("max-steps", fields.get("max_steps", 30), 1) if uses_tools else 1,
         max_seconds=_at_least("max-seconds", fields.get("max_seconds", 900.0), 0.001),
-        temperature=fields.get("temperature", 0.0),
-        max_output_tokens=fields.get("max_output_tokens"),
+        temperature=_finite("temperature", fields.get("temperature", 0.0)),
+        max_output_tokens=_at_least_or_none("max-output-tokens", fields.get("max_output_tokens")),
         options=_agent_options(agent, fields),
     )
 
 
 def _agent_options(agent: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
+    from rcb_agent.agents.extraction import EXTRACTIONS
+
     if agent is None or agent.uses_workspace:
         return {}
-    return {"extract": _check_choice("extract", fields.get("extract", "tolerant"), ("tolerant",))}
+    return {"extract": _check_choice("extract", fields.get("extract", "tolerant"), EXTRACTIONS)}
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
@@ -185,16 +194,38 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
     return value
 
 
+def _at_least_or_none(name: str, value: int | None) -> int | None:
+    return None if value is None else int(_at_least(name, value, 1))
+
+
+def _finite(name: str, value: float | None) -> float | None:
+    if value is not None and not (math.isfinite(value) and value >= 0):
+        raise UsageError(f"--{name} must be a number of at least 0, not {value:g}")
+    return value
+
+
+def _check_id(name: str) -> str:
+    if not _SLUG.fullmatch(name):
+        raise UsageError(f"arm name {name!r}: it names files, so use letters, digits and @ . _ - only, not first a dot")
+    return name
+
+
 def _at_least(name: str, value: Any, least: float) -> Any:
-    if value < least:
+    if not value >= least:  # not a number is not at least anything
         raise UsageError(f"--{name} must be at least {least:g}, not {value:g}")
     return value
 
 
 def default_arm_id(agent: str, model: str) -> str:
-    """``<agent>@<model>`` with every character that does not belong in a file name replaced by a dash."""
+    """``<agent>@<model>`` with every character that does not belong in a file name replaced by a dash.
+
+    A long one (a module's path, a file of replies) is cut and told apart by a hash.
+    """
     text = agent if model == "none" else f"{agent}@{model}"
-    return "".join(c if c.isascii() and (c.isalnum() or c in "@._-") else "-" for c in text).strip(".-")
+    clean = "".join(c if c.isascii() and (c.isalnum() or c in "@._-") else "-" for c in text).strip(".-")
+    if len(clean) <= _LONGEST_ID:
+        return clean
+    return f"{clean[: _LONGEST_ID - 7]}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
 def suite_label(name: str) -> str:

@@ -4,31 +4,32 @@ from collections.abc import Callable, Mapping
 
 from rcb_agent.environments.base import Collected, Submission
 from rcb_agent.tasks.base import Task
-from rcb_agent.tasks.masking import fill_blank, null_code
+from rcb_agent.tasks.masking import filled_files, null_code
 
 
 def oracle(task: Task) -> Submission:
     """Submit the gold code."""
-    return _submit(task, task.answer.gold)
+    return submission_from(filled_files(task.problem, task.answer.gold), task)
 
 
 def null(task: Task) -> Submission:
     """Submit the blank replaced by nothing, or by ``pass`` where that does not parse."""
-    return _submit(task, null_code(task.problem))
+    return submission_from(filled_files(task.problem, null_code(task.problem)), task)
 
 
 CONTROLS: Mapping[str, Callable[[Task], Submission]] = {"oracle": oracle, "null": null}
 
 
-def _submit(task: Task, code: str) -> Submission:
-    texts = {file.path: file.text for file in task.problem.files} | {task.problem.path: fill_blank(task.problem, code)}
-    return submission_from({path: text.encode("utf-8", "surrogateescape") for path, text in texts.items()}, task)
-
-
 def submission_from(files: Mapping[str, bytes], task: Task) -> Submission:
-    """Make a submission of annotated files that were never in a workspace."""
+    """Make a submission of annotated files that were never in a workspace; a path left out stays as given."""
+    given = {file.path: file.encode() for file in task.problem.files}
+    return make_submission(task, {path: Collected(path, "file", files.get(path, data)) for path, data in given.items()})
+
+
+def make_submission(task: Task, files: Mapping[str, Collected]) -> Submission:
+    """Put collected files beside their diff against what the agent was given."""
     from rcb_agent.environments.diff import unified_diff
 
     given = {file.path: file.encode() for file in task.problem.files}
-    collected = tuple(Collected(path, "file", files.get(path, data)) for path, data in given.items())
-    return Submission(collected, unified_diff(given, {item.path: item.data for item in collected}))
+    left = {path: item.data for path, item in files.items()}
+    return Submission(tuple(files.values()), unified_diff(given, left, kinds={p: i.kind for p, i in files.items()}))

@@ -1,7 +1,8 @@
 """Carries out what a run still lacks: a bounded pool for trials, one for grades, one writer.
 
-Only the calling thread writes records, in the order in which things end. A trial counts when its record is
-on disk; one that was under way when the process died is done again, nothing else is.
+Only the calling thread writes trial and grade records, in the order in which things end; trajectories, calls and
+blobs are written as they happen. A trial counts when its record is on disk; one that was under way when the process
+died is done again, nothing else is.
 """
 
 import os
@@ -15,7 +16,7 @@ from rcb_agent.runs.base import Json, TrialSpec
 from rcb_agent.runs.grading import grade_trial
 from rcb_agent.runs.plan import Plan
 from rcb_agent.runs.store import RunReader, RunStore
-from rcb_agent.runs.trial import run_trial
+from rcb_agent.runs.trial import refuse_trial, run_trial
 from rcb_agent.scoring.base import NOT_MEASURED
 
 
@@ -24,6 +25,9 @@ class Watch(Protocol):
 
     def begin(self, total: int, done: int) -> None:
         """Take the number of trials of the run and how many are measured already."""
+
+    def remark(self, text: str) -> None:
+        """Something a person should know now."""
 
     def trial_done(self, record: Json) -> None:
         """An agent phase ended; its grades follow."""
@@ -72,6 +76,7 @@ def execute(plan: Plan, store: RunStore, workers: int, watch: Watch) -> None:
     watch.begin(len(work.trials) + len(work.ungraded) + work.done, work.done)
     crew = _Crew(plan, store, workers, watch)
     try:
+        crew.check_gold(work)
         crew.carry_out(work)
     except BaseException:
         crew.abandon()
@@ -89,21 +94,35 @@ class _Crew:
         self.grade_pool = ThreadPoolExecutor(self.graders, "grade")
         self.trials_running: dict[Future[Json], TrialSpec] = {}
         self.grades_running: dict[Future[list[Json]], Json] = {}
+        self.gold_failures: dict[str, str] = {}
 
     def carry_out(self, work: Workload) -> None:
-        """Run until nothing is left; grades that hit the time limit beside others are repeated alone."""
+        """Run until nothing is left. What has ended is written before a fault of another trial is raised."""
         trials, to_grade = deque(work.trials), deque(work.ungraded)
-        slow: deque[Json] = deque()
-        while trials or to_grade or slow or self.trials_running or self.grades_running:
+        while trials or to_grade or self.trials_running or self.grades_running:
             self._fill(trials, to_grade)
-            if not self.trials_running and not self.grades_running:
-                self._grade_alone(slow.popleft())
-                continue
             wait({**self.trials_running, **self.grades_running}, return_when=FIRST_COMPLETED)
-            for trial_future in [one for one in self.trials_running if one.done()]:
-                to_grade.append(self._finish_trial(trial_future))
-            for grade_future in [one for one in self.grades_running if one.done()]:
-                self._finish_grade(grade_future, slow)
+            ended = [one for one in self.trials_running if one.done()]
+            for trial in sorted(ended, key=lambda one: one.exception() is not None):
+                to_grade.append(self._finish_trial(trial))
+            for grade in [one for one in self.grades_running if one.done()]:
+                self._finish_grade(grade)
+
+    def check_gold(self, work: Workload) -> None:
+        """Run the gold code of each paper before any model is paid for trials that could not be graded."""
+        names = [*(spec.task for spec in work.trials), *(record["task"] for record in work.ungraded)]
+        papers = {self.plan.tasks[name].info.id: self.plan.tasks[name] for name in names}
+        failures = self.grade_pool.map(self.plan.grader.preflight, papers.values())
+        self.gold_failures = {paper: failure for paper, failure in zip(papers, failures, strict=True) if failure}
+        for paper, failure in self.gold_failures.items():
+            self.watch.remark(f"warning: paper {paper}: its gold code does not pass here: {failure}")
+
+    def _start_trial(self, spec: TrialSpec) -> Future[Json]:
+        emit = partial(self.store.emit, spec.name)
+        failure = self.gold_failures.get(self.plan.tasks[spec.task].info.id)
+        if failure:
+            return self.trial_pool.submit(refuse_trial, spec, emit, failure)
+        return self.trial_pool.submit(run_trial, spec, emit)
 
     def abandon(self) -> None:
         """Start nothing more and wait for nothing; sandboxes end with this process."""
@@ -118,8 +137,7 @@ class _Crew:
     def _fill(self, trials: deque[TrialSpec], to_grade: deque[Json]) -> None:
         while trials and len(self.trials_running) < self.workers:
             spec = trials.popleft()
-            emit = partial(self.store.emit, spec.name)
-            self.trials_running[self.trial_pool.submit(run_trial, spec, emit)] = spec
+            self.trials_running[self._start_trial(spec)] = spec
         while to_grade and len(self.grades_running) < self.graders:
             record = to_grade.popleft()
             self.grades_running[self.grade_pool.submit(self._grade, record)] = record
@@ -134,19 +152,9 @@ class _Crew:
         self.watch.trial_done(record)
         return record
 
-    def _finish_grade(self, future: Future[list[Json]], slow: deque[Json]) -> None:
-        trial = self.grades_running.pop(future)
+    def _finish_grade(self, future: Future[list[Json]]) -> None:
+        self.grades_running.pop(future)
         records = future.result()
-        busy = self.trials_running or self.grades_running
-        if busy and any(record["reason"] == "time_limit" for record in records):
-            slow.append(trial)
-        else:
-            self._write(records)
-
-    def _grade_alone(self, trial: Json) -> None:
-        self._write(self.grade_pool.submit(self._grade, trial).result())
-
-    def _write(self, records: list[Json]) -> None:
         for record in records:
             self.store.add_grade(record)
         self.watch.graded(records)

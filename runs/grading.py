@@ -7,11 +7,11 @@ the two markers, put into the original file.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from rcb_agent.errors import EnvironmentFault
+from rcb_agent.errors import EnvironmentFault, UsageError
 from rcb_agent.runs.base import SCHEMA_VERSION, Json
 from rcb_agent.scoring.base import FAILED, NOT_MEASURED, Grade, Grader
 from rcb_agent.tasks.base import Task
-from rcb_agent.tasks.masking import blank_lines, fill_blank
+from rcb_agent.tasks.masking import blank_lines, filled_files
 
 Files = Mapping[str, bytes]
 
@@ -29,13 +29,15 @@ def grade_trial(trial: Json, task: Task, grader: Grader, read_blob: Callable[[st
     if trial["error"] is not None:
         grade = Grade(NOT_MEASURED, trial["error"]["reason"], trial["error"]["message"])
         return [grade_record(trial, scope, grade, grader) for scope in ("diff", "blank")]
-    diff = files_as_left(trial, read_blob)
-    blank = files_in_blank_scope(task, diff)
+    try:
+        diff = files_as_left(trial, read_blob)
+        blank = files_in_blank_scope(trial, task, read_blob)
+    except UsageError as damage:  # a blob that is gone: nobody's failure
+        grade = Grade(NOT_MEASURED, "harness", str(damage))
+        return [grade_record(trial, scope, grade, grader) for scope in ("diff", "blank")]
     first = _grade(task, diff, grader)
-    if diff == blank:
-        second, same = first, True
-    else:
-        second, same = _grade(task, blank, grader), False
+    same = diff == blank
+    second = first if same else _grade(task, blank, grader)
     records = [grade_record(trial, "diff", first, grader), grade_record(trial, "blank", second, grader)]
     if same:
         records[1]["same_as"] = "diff"
@@ -47,24 +49,30 @@ def files_as_left(trial: Json, read_blob: Callable[[str], bytes]) -> Files | Ref
     files: dict[str, bytes] = {}
     for item in trial["submission"]["files"]:
         if item["kind"] != "file":
-            return Refusal("file_missing", f"{item['path']} is {_describe_kind(item['kind'])}")
+            return _refuse_kind(item)
         files[item["path"]] = read_blob(item["sha256"])
     return files
 
 
-def files_in_blank_scope(task: Task, diff: Files | Refusal) -> Files | Refusal:
-    """Return the pristine files with the lines between the submission's two markers put in."""
-    if isinstance(diff, Refusal):
-        return diff
+def files_in_blank_scope(trial: Json, task: Task, read_blob: Callable[[str], bytes]) -> Files | Refusal:
+    """Return the pristine files with the lines between the submission's two markers put in.
+
+    Only the file that holds the blank counts here: whatever became of the others is no part of the scope.
+    """
     problem = task.problem
-    text = diff[problem.path].decode("utf-8", "surrogateescape")
-    lines = blank_lines(problem, text)
+    item = next(item for item in trial["submission"]["files"] if item["path"] == problem.path)
+    if item["kind"] != "file":
+        return _refuse_kind(item)
+    lines = blank_lines(problem, read_blob(item["sha256"]).decode("utf-8", "surrogateescape"))
     if lines is None:
         return Refusal(
             "markers_lost", f"{problem.path}: the two markers of the blank are not there once each, in order"
         )
-    pristine = {file.path: file.encode() for file in problem.files}
-    return pristine | {problem.path: fill_blank(problem, lines).encode("utf-8", "surrogateescape")}
+    return filled_files(problem, lines)
+
+
+def _refuse_kind(item: Json) -> Refusal:
+    return Refusal("file_missing", f"{item['path']} is {_describe_kind(item['kind'])}")
 
 
 def _describe_kind(kind: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rcb_agent.errors import UsageError
 from rcb_agent.runs.base import Json
-from rcb_agent.runs.screen import run_table, show_events, task_table, visible, write_bytes_safely
+from rcb_agent.runs.screen import open_console, run_table, show_events, task_table, visible, write_bytes_safely
 from rcb_agent.runs.store import RunReader, find_run
 from rcb_agent.runs.summary import summarise_run
 from rcb_agent.tasks.base import SourceFile, Task
@@ -24,8 +24,8 @@ def show_run(options: Options) -> None:
     if options["as_json"]:
         _print_json(document)
         return
-    console = _console()
-    console.print(run_table(document))
+    console = open_console()
+    console.print(run_table(document, console.width))
     console.print(task_table(reader))
     _warn_torn(reader)
 
@@ -39,7 +39,7 @@ def show_trial(options: Options) -> None:
     if options["as_json"]:
         _print_json({"trial": trial, "grades": grades, "events": events})
     else:
-        show_events(_console(), trial, grades, events)
+        show_events(open_console(), trial, grades, events)
 
 
 def show_diff(options: Options) -> None:
@@ -106,7 +106,7 @@ def _print_task_table(rows: list[Json]) -> None:
         table.add_column(name, overflow="fold", justify="right" if name in ("lines", "depth") else "left")
     for row in rows:
         table.add_row(Text(visible(row["id"])), Text(visible(row["file"])), str(row["loc"]), str(row["depth"]))
-    _console().print(table)
+    open_console().print(table)
 
 
 def print_task(options: Options) -> None:
@@ -124,7 +124,7 @@ def print_task(options: Options) -> None:
     lines = [
         f"task     {task.id}",
         f"paper    {task.info.title}",
-        f"size     {problem.loc} lines, depth {task.depth}",
+        f"lines    {problem.loc}, depth {task.depth}",
         "",
         "An agent's workspace holds:",
     ]
@@ -180,13 +180,6 @@ def print_runtimes(options: Options) -> None:
 
 def _open(options: Options) -> RunReader:
     return RunReader(find_run(options["run_id"], options["results"]))
-
-
-def _console() -> Any:
-    from rich.console import Console
-
-    console = Console()
-    return console if console.is_terminal else Console(width=140)
 
 
 def _warn_torn(reader: RunReader) -> None:

@@ -1,36 +1,43 @@
 """Carries out ``run`` and ``resume``: options to plan, plan to records, records to a table."""
 
+import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from rich.text import Text
+
 from rcb_agent.errors import ModelUnavailable, UsageError
 from rcb_agent.runs.base import Json
-from rcb_agent.runs.config import ArmOptions, differing_keys
+from rcb_agent.runs.config import DEFAULT_MODEL, ArmOptions, differing_keys
 from rcb_agent.runs.execute import default_workers, execute
 from rcb_agent.runs.plan import Plan, RunRequest, make_plan, replan
-from rcb_agent.runs.screen import ScreenWatch, run_table
+from rcb_agent.runs.scratch import claim_scratch
+from rcb_agent.runs.screen import ScreenWatch, open_console, run_table, visible
 from rcb_agent.runs.store import RunReader, RunStore, find_run, open_store
-from rcb_agent.runs.summary import summarise_run
+from rcb_agent.runs.summary import summarise_run, unmeasured_reasons
 
 
 def launch_run(options: Mapping[str, Any]) -> Json:
     """Run (or resume, with ``--out``) what the options ask for; returns the summary document."""
+    claim_scratch()
     request = _request(options)
     plan = make_plan(request)
-    store = open_store(request.out, plan.config, plan.task_facts(), request.results)
+    store = open_store(request.out, plan.config, plan.facts(), request.results)
     return _carry_out(plan, store, options)
 
 
 def launch_resume(options: Mapping[str, Any]) -> Json:
     """Go on with a recorded run; returns the summary document. Raises UsageError when its config changed."""
+    claim_scratch()
     path = find_run(options["run_id"], options["results"])
     recorded = RunReader(path)
     plan = replan(recorded.config)
     if plan.config.as_json() != recorded.config:
         keys = differing_keys(recorded.config, plan.config.as_json())
         raise UsageError(f"{path}: cannot be resumed, what it measured has changed: {'; '.join(keys)}")
-    store = open_store(path, plan.config, plan.task_facts(), path.parent)
+    store = open_store(path, plan.config, plan.facts(), path.parent)
     return _carry_out(plan, store, options)
 
 
@@ -58,44 +65,41 @@ def _split(text: str) -> list[str]:
 
 
 def _carry_out(plan: Plan, store: RunStore, options: Mapping[str, Any]) -> Json:
-    quiet = bool(options["as_json"])
     with store:
         try:
-            with ScreenWatch() as watch:
+            # What an agent of somebody else's prints must not get between us and the one document.
+            with ScreenWatch() as watch, redirect_stdout(sys.stderr):
                 _announce(plan, store, watch)
                 execute(plan, store, options["workers"] or default_workers(), watch)
         except ModelUnavailable:
             store.discard_if_empty()
             raise
         document = summarise_run(store)
-    if not quiet:
-        _print_result(document, store.path)
+        reasons = unmeasured_reasons(store)
+    if not options["as_json"]:
+        _print_result(document, reasons, store.path)
     return document
 
 
 def _announce(plan: Plan, store: RunStore, watch: ScreenWatch) -> None:
     for fault in plan.faults:
-        watch.say(f"warning: paper left out: {fault}")
+        watch.remark(f"warning: paper left out: {fault}")
     for name in store.mended:
-        watch.say(
-            f"warning: {name}: its last line was torn (a crash while writing) and was cut off; that trial is done again"
-        )
-    watch.say(f"run {store.path}")
+        watch.remark(f"warning: {name}: its last line was torn (a crash while writing) and cut off; that is done again")
+    watch.remark(f"run {store.path}")
 
 
-def _print_result(document: Json, path: Path) -> None:
-    from rich.console import Console
+def _print_result(document: Json, reasons: list[str], path: Path) -> None:
+    console = open_console()
+    console.print(run_table(document, console.width))
+    for line in reasons:
+        console.print(Text(visible(line)), soft_wrap=True)
+    console.print(Text(f"results: {path}"), soft_wrap=True)
+    if any(arm["model"] == DEFAULT_MODEL for arm in document["arms"]):
+        console.print(Text(_REAL_MODEL), soft_wrap=True)
 
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=140)
-    console.print(run_table(document))
-    console.print(f"results: {path}", soft_wrap=True, markup=False)
-    models = {arm["model"] for arm in document["arms"]}
-    if any(model.startswith("scripted/") for model in models):
-        console.print(
-            "scripted/demo is a script, not a language model: it shows the machinery. "
-            "A real one: OPENAI_API_KEY=... rcb-agent run --agent react --model openai/gpt-4.1",
-            soft_wrap=True,
-            markup=False,
-        )
+
+_REAL_MODEL = (
+    "scripted/demo is a script, not a language model: it shows the machinery. "
+    "A real one: OPENAI_API_KEY=... rcb-agent run --agent react --model openai/gpt-4.1"
+)

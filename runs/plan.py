@@ -3,20 +3,26 @@
 Everything that can be known to fail before the first trial fails here, with nothing written.
 """
 
+import hashlib
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from rcb_agent.environments.base import Limits, Runtime, SandboxSpec
-from rcb_agent.errors import TaskError
+from rcb_agent.errors import EnvironmentFault, TaskError, UsageError
 from rcb_agent.runs.base import Arm, Json
 from rcb_agent.runs.config import ArmOptions, RunConfig, build_arms, digest_tasks, runtimes_of, suite_label
 from rcb_agent.runs.controls import CONTROLS
 from rcb_agent.scoring.base import Grader
 from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.suites import LoadedSuite, load_suite, select_tasks
+
+_SOURCES = (".py", ".md", ".yaml", ".json", ".txt")
+_DISPLAY = ("runs/screen.py", "runs/inspection.py", "runs/summary.py", "runs/launch.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +48,13 @@ class Plan:
     grader: Grader
     faults: tuple[str, ...]
 
-    def task_facts(self) -> Json:
-        """Return what tables need of each task, so that a run folder can be read without its suite."""
-        return {
+    def facts(self) -> Json:
+        """Return what ``run.json`` says beside the config, so that a run folder can be read without its suite."""
+        facts = {
             task.id: {"paper": task.info.id, "loc": task.problem.loc, "depth": task.depth}
             for task in self.tasks.values()
         }
+        return {"task_facts": facts, "faults": list(self.faults)}
 
 
 def make_plan(request: RunRequest) -> Plan:
@@ -55,47 +62,54 @@ def make_plan(request: RunRequest) -> Plan:
     arms = build_arms(request.arms)
     suite = load_suite(request.suite)
     tasks = _selected(suite, request.patterns)
-    limits = asdict(Limits(**request.limits))
-    runtimes = check_environment(request.sandbox, tasks)
-    check_models(arms)
-    grader = make_grader(request.sandbox)
-    config = RunConfig(
-        suite=suite_label(request.suite),
-        suite_digest=digest_tasks(tasks),
-        tasks=tuple(task.id for task in tasks),
-        arms=arms,
-        attempts=request.attempts,
-        sandbox=request.sandbox,
-        limits=limits,
-        runtimes={name: runtime.digest for name, runtime in runtimes.items()},
-        grader=grader.version,
-        prompts=_prompts_digest(),
+    conditions = Conditions(
+        suite_label(request.suite), request.attempts, request.sandbox, asdict(Limits(**request.limits))
     )
-    return Plan(config, {task.id: task for task in tasks}, grader, tuple(str(fault) for fault in suite.faults))
+    return _build_plan(conditions, suite, tasks, arms)
 
 
 def replan(config: Json) -> Plan:
     """Rebuild the plan of a recorded run, to resume it: what changed since shows up as another config."""
-    arms = tuple(Arm.from_json(arm) for arm in config["arms"])
+    try:
+        arms = tuple(Arm.from_json(arm) for arm in config["arms"])
+        limits = asdict(Limits(**config["limits"]))
+    except TypeError as error:
+        raise UsageError(f"the run was made by another version of rcb-agent: {error}") from None
     suite = load_suite(config["suite"])
     wanted = set(config["tasks"])
     tasks = tuple(task for task in suite.tasks if task.id in wanted)
-    runtimes = check_environment(config["sandbox"], tasks)
+    conditions = Conditions(config["suite"], config["attempts"], config["sandbox"], limits)
+    return _build_plan(conditions, suite, tasks, arms)
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What a plan is built under, beside its tasks and arms."""
+
+    suite: str
+    attempts: int
+    sandbox: str
+    limits: Json
+
+
+def _build_plan(conditions: Conditions, suite: LoadedSuite, tasks: tuple[Task, ...], arms: tuple[Arm, ...]) -> Plan:
+    runtimes = check_environment(conditions.sandbox, tasks)
     check_models(arms)
-    grader = make_grader(config["sandbox"])
-    rebuilt = RunConfig(
-        suite=config["suite"],
+    grader = make_grader(conditions.sandbox, Limits(**conditions.limits))
+    config = RunConfig(
+        suite=conditions.suite,
         suite_digest=digest_tasks(tasks),
         tasks=tuple(task.id for task in tasks),
         arms=arms,
-        attempts=config["attempts"],
-        sandbox=config["sandbox"],
-        limits=config["limits"],
+        attempts=conditions.attempts,
+        sandbox=conditions.sandbox,
+        limits=conditions.limits,
         runtimes={name: runtime.digest for name, runtime in runtimes.items()},
         grader=grader.version,
         prompts=_prompts_digest(),
+        code=digest_code(),
     )
-    return Plan(rebuilt, {task.id: task for task in tasks}, grader, ())
+    return Plan(config, {task.id: task for task in tasks}, grader, tuple(str(fault) for fault in suite.faults))
 
 
 def _selected(suite: LoadedSuite, patterns: Sequence[str]) -> tuple[Task, ...]:
@@ -106,31 +120,61 @@ def _selected(suite: LoadedSuite, patterns: Sequence[str]) -> tuple[Task, ...]:
 
 
 def check_environment(sandbox: str, tasks: Sequence[Task]) -> dict[str, Runtime]:
-    """Load every runtime and start one sandbox. Raises EnvironmentFault or UsageError."""
+    """Load every runtime and start one sandbox. Raises EnvironmentFault, TaskError or UsageError."""
     from rcb_agent.environments.registry import open_sandbox
-    from rcb_agent.environments.runtimes import load_runtime
 
-    runtimes = {name: load_runtime(name) for name in runtimes_of(tasks)}
+    if shutil.which("git") is None:
+        raise EnvironmentFault("git is not installed: apt-get install git")
+    runtimes = {name: _load_runtime(name, tasks) for name in runtimes_of(tasks)}
     for runtime in runtimes.values():
         open_sandbox(sandbox, SandboxSpec(runtime)).close()
     return runtimes
 
 
+def _load_runtime(name: str, tasks: Sequence[Task]) -> Runtime:
+    from rcb_agent.environments.runtimes import load_runtime
+
+    try:
+        return load_runtime(name)
+    except UsageError:
+        paper = next(task.info.id for task in tasks if task.problem.runtime == name)
+        variable = f"RCB_AGENT_RUNTIME_{''.join(c if c.isalnum() else '_' for c in name.upper())}"
+        raise TaskError(
+            f"paper {paper} needs the runtime {name!r}, which is not known here: say `runtime: mini` in "
+            f"{paper}/rcb-agent.yaml, or name a Python that has its packages in {variable}"
+        ) from None
+
+
 def check_models(arms: Sequence[Arm]) -> None:
     """Open every model once, so that a wrong name is known now. Raises UsageError or ModelError."""
-    from rcb_agent.agents.registry import open_model
+    from rcb_agent.agents.registry import prepare_model
 
     for model in {arm.model for arm in arms if arm.agent not in CONTROLS}:
-        open_model(model)
+        prepare_model(model)
 
 
-def make_grader(sandbox: str) -> Grader:
-    """Return the grader of mode ``split`` over one kind of sandbox."""
+def make_grader(sandbox: str, limits: Limits) -> Grader:
+    """Return the grader of mode ``split`` over one kind of sandbox with these limits."""
     from rcb_agent.environments.registry import open_sandbox
     from rcb_agent.environments.runtimes import load_runtime
-    from rcb_agent.scoring.split import SplitGrader
+    from rcb_agent.scoring.split import SplitGrader, SplitLimits
 
-    return SplitGrader(partial(open_sandbox, sandbox), load_runtime)
+    return SplitGrader(partial(open_sandbox, sandbox), load_runtime, limits=SplitLimits(sandbox=limits))
+
+
+def digest_code() -> str:
+    """Hash our own sources: prompts in code, tools, masking, sandboxes and grading all can move a result.
+
+    Suites are left out (``suite_digest`` covers the tasks of the run), and so is the way results are shown.
+    """
+    digest = hashlib.sha256()
+    for package in ("tasks", "environments", "agents", "scoring", "runs"):
+        root = Path(str(files(f"rcb_agent.{package}")))
+        for path in sorted(root.rglob("*")):
+            name = f"{package}/{path.relative_to(root).as_posix()}"
+            if path.suffix in _SOURCES and not name.startswith("tasks/data/") and name not in _DISPLAY:
+                digest.update(f"{name}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def _prompts_digest() -> str:

@@ -6,6 +6,7 @@ must not be able to drive the reader's terminal.
 
 import sys
 import unicodedata
+from collections.abc import Callable
 from typing import Any, Self
 
 from rich.console import Console
@@ -15,10 +16,15 @@ from rich.text import Text
 
 from rcb_agent.runs.base import Json
 from rcb_agent.runs.store import RunReader
-from rcb_agent.runs.summary import verdicts
+from rcb_agent.runs.summary import NOT_RUN, verdicts
 
 _BIDI = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C}
-_MARKS = {"passed": ("pass", "green"), "failed": ("fail", "red"), "not_measured": ("n/m", "yellow")}
+_MARKS = {
+    "passed": ("pass", "green"),
+    "failed": ("fail", "red"),
+    "not_measured": ("n/m", "yellow"),
+    NOT_RUN: ("-", "dim"),
+}
 
 
 def visible(text: str) -> str:
@@ -32,32 +38,31 @@ def _is_plain(character: str) -> bool:
     return unicodedata.category(character) not in ("Cc", "Cs", "Co") and ord(character) not in _BIDI
 
 
-def run_table(document: Json) -> Table:
-    """Return the result table: one line per arm, headline scope ``diff``."""
-    table = Table(
-        title=f"{visible(document['suite'])} · {visible(document['run'])}", title_justify="left", caption_justify="left"
-    )
-    table.add_column("arm", overflow="fold")
-    for name in ("passed", "pass rate", "scaled", "scaled, outermost", "scaled, blank scope", "steps", "cost"):
+def open_console() -> Console:
+    """Return a console on standard output; what is no terminal gets lines as long as the tables need."""
+    console = Console()
+    return console if console.is_terminal else Console(width=240)
+
+
+def run_table(document: Json, width: int = 240) -> Table:
+    """Return the result table: one line per arm, headline scope ``diff``; a narrow one leaves the side views out."""
+    title = f"{visible(document['suite'])} · {visible(document['run'])}"
+    table = Table(title=title, title_justify="left", caption_justify="left")
+    table.add_column("arm", no_wrap=True)
+    columns = [column for column in _COLUMNS if width >= _WIDE or column[0] not in _SIDE_VIEWS]
+    for name, _ in columns:
         table.add_column(name, justify="right")
     for arm in document["arms"]:
-        blank = arm["scopes"]["blank"]
-        table.add_row(
-            Text(visible(arm["arm"])),
-            _counts_cell(arm),
-            _rate(arm, "pass_rate"),
-            _rate(arm, "scaled_pass_rate"),
-            _rate(arm["scopes"]["diff"]["outermost"], "scaled_pass_rate"),
-            _rate(blank, "scaled_pass_rate"),
-            str(arm["steps"]),
-            "unknown" if arm["cost"] is None else f"${arm['cost']:.2f}",
-        )
+        table.add_row(Text(visible(arm["arm"])), *(cell(arm) for _, cell in columns))
+    if document["faults"]:
+        table.caption = f"{len(document['faults'])} faults in papers of the suite: those papers are left out"
     return table
 
 
 def _counts_cell(arm: Json) -> str:
-    unmeasured = f" ({arm['not_measured']} not measured)" if arm["not_measured"] else ""
-    return f"{arm['passed']}/{arm['trials']}{unmeasured}"
+    missing = [(arm["not_measured"] - arm["not_run"], "not measured"), (arm["not_run"], "not run yet")]
+    remarks = ", ".join(f"{count} {words}" for count, words in missing if count)
+    return f"{arm['passed']}/{arm['trials']}{f' ({remarks})' if remarks else ''}"
 
 
 def _rate(values: Json, key: str) -> str:
@@ -65,6 +70,19 @@ def _rate(values: Json, key: str) -> str:
     if low is None:
         return "-"
     return f"{low:.1f}" if high == low else f"{low:.1f} .. {high:.1f}"
+
+
+_WIDE = 110
+_SIDE_VIEWS = ("scaled, outermost", "scaled, blank scope")
+_COLUMNS: tuple[tuple[str, Callable[[Json], str]], ...] = (
+    ("passed", _counts_cell),
+    ("pass rate", lambda arm: _rate(arm, "pass_rate")),
+    ("scaled", lambda arm: _rate(arm, "scaled_pass_rate")),
+    ("scaled, outermost", lambda arm: _rate(arm["scopes"]["diff"]["outermost"], "scaled_pass_rate")),
+    ("scaled, blank scope", lambda arm: _rate(arm["scopes"]["blank"], "scaled_pass_rate")),
+    ("steps", lambda arm: str(arm["steps"])),
+    ("cost", lambda arm: "unknown" if arm["cost"] is None else f"${arm['cost']:.2f}"),
+)
 
 
 def task_table(reader: RunReader) -> Table:
@@ -151,7 +169,7 @@ class ScreenWatch:
         self.console = Console(stderr=True)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self.progress = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
-        self.counts = dict.fromkeys(_MARKS, 0)
+        self.counts = dict.fromkeys(("passed", "failed", "not_measured"), 0)
         self.total = self.finished = 0
         self.bar: Any = None
 
@@ -167,13 +185,13 @@ class ScreenWatch:
         self.total, self.finished = total, done
         self.bar = self.progress.add_task("trials", total=total, completed=done)
         if done:
-            self.say(f"{done} of {total} trials are measured already")
+            self.remark(f"{done} of {total} trials are measured already")
 
     def trial_done(self, record: Json) -> None:
         """Say that an agent phase ended and is being graded."""
         self.progress.update(self.bar, description=self._description())
         if record["error"]:
-            self.say(f"{record['trial']}: {record['error']['reason']}: {record['error']['message']}")
+            self.remark(f"{record['trial']}: {record['error']['reason']}: {record['error']['message']}")
 
     def graded(self, records: list[Json]) -> None:
         """Count a verdict."""
@@ -183,14 +201,14 @@ class ScreenWatch:
         self.progress.update(self.bar, completed=self.finished, description=self._description())
         if not self.console.is_terminal:
             reason = f" ({headline['reason']})" if headline["reason"] else ""
-            self.say(
+            self.remark(
                 f"[{self.finished}/{self.total}] {headline['arm']} {headline['task']}: {headline['verdict']}{reason}"
             )
 
     def _description(self) -> str:
         return " ".join(f"{_MARKS[name][0]} {count}" for name, count in self.counts.items())
 
-    def say(self, text: str) -> None:
+    def remark(self, text: str) -> None:
         """Print one line above the bar."""
         self.console.print(Text(visible(text)), soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""The run folder: append-only records, one live writer, nothing lost.
+"""The run folder: append-only records, one live writing process, nothing lost.
 
 ``results/<run-id>/``: run.json, trials.jsonl, grades.jsonl, trajectories/, calls/, blobs/. A line counts once its
 newline is on disk; a torn last line is cut off and its trial done again.
@@ -12,6 +12,7 @@ import secrets
 import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -19,9 +20,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from rcb_agent.agents.redaction import redact, redact_bytes
-from rcb_agent.errors import UsageError
+from rcb_agent.errors import RecordsLost, UsageError
 from rcb_agent.runs.base import SCHEMA_VERSION, Json
 from rcb_agent.runs.config import RunConfig, differing_keys
+
+_FOLDERS = ("trajectories", "calls", "blobs")
 
 GradeKey = tuple[str, str | int, str, str]
 
@@ -48,9 +51,20 @@ class RunReader:
         """Trial name -> its latest record."""
         return {record["trial"]: record for record in self._records("trials.jsonl")}
 
+    def cost_of_tries(self) -> dict[str, float | None]:
+        """Trial name -> what all its tries cost together, those that were repeated included; None is unknown."""
+        costs: dict[str, float | None] = {}
+        for record in self._records("trials.jsonl"):
+            before, cost = costs.get(record["trial"], 0.0), record["cost"]
+            costs[record["trial"]] = None if before is None or cost is None else before + cost
+        return costs
+
     def grades(self) -> dict[GradeKey, Json]:
-        """(trial, snapshot, scope, mode) -> the latest grade."""
-        return {grade_key(record): record for record in self._records("grades.jsonl")}
+        """(trial, snapshot, scope, mode) -> the latest grade. Raises UsageError for a grade of no trial."""
+        found = {grade_key(record): record for record in self._records("grades.jsonl")}
+        if strays := {key[0] for key in found} - self.trials().keys():
+            raise UsageError(f"{self.path}: {min(strays)} is graded but not in trials.jsonl: the folder is damaged")
+        return found
 
     def events(self, trial: str) -> list[Json]:
         """Return a trial's trajectory: all events from the last ``start`` on."""
@@ -127,30 +141,43 @@ class RunStore(RunReader):
         Bytes that hold a secret are kept without it, under the hash they had, with a mark beside them.
         """
         sha256 = hashlib.sha256(data).hexdigest()
-        with self._mutex:
-            if sha256 in self._known_blobs:
-                return sha256
-            self._known_blobs.add(sha256)
         target = _blob_path(self.path, sha256)
-        if not target.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            clean = redact_bytes(data)
-            if clean != data:
-                _redacted_mark(self.path, sha256).touch()
-            write_atomically(target, clean)
+        if sha256 not in self._known_blobs and not target.exists():
+            with _losses_named(target):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                clean = redact_bytes(data)
+                if clean != data:
+                    _redacted_mark(self.path, sha256).touch()
+                write_atomically(target, clean)
+        self._known_blobs.add(sha256)  # only now: another thread with the same bytes may go on to read them
         return sha256
 
     def _append(self, name: str, record: Json, *, sync: bool) -> None:
         text = redact(json.dumps(record, ensure_ascii=True, allow_nan=False))
         path = self.path / name
-        with self._mutex:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-            try:
-                _write_all(descriptor, text.encode() + b"\n")
-                if sync:
-                    os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        with self._mutex, _losses_named(path):
+            _append_line(path, text.encode() + b"\n", sync=sync)
+
+
+@contextmanager
+def _losses_named(path: Path) -> Iterator[None]:
+    """Turn a failed write into one line; what was written before stays, and a torn line is mended on the next start."""
+    try:
+        yield
+    except OSError as error:
+        raise RecordsLost(
+            f"{path}: cannot be written: {error.strerror}: make room, then the same command with --out goes on"
+        ) from None
+
+
+def _append_line(path: Path, line: bytes, *, sync: bool) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        _write_all(descriptor, line)
+        if sync:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def grade_key(record: Json) -> GradeKey:
@@ -158,20 +185,21 @@ def grade_key(record: Json) -> GradeKey:
     return record["trial"], record["snapshot"], record["scope"], record["mode"]
 
 
-def open_store(path: Path | None, config: RunConfig, task_facts: Json, results: Path) -> RunStore:
+def open_store(path: Path | None, config: RunConfig, facts: Json, results: Path) -> RunStore:
     """Create a run folder, or open one that holds the same config to resume it.
 
+    ``facts`` are kept in ``run.json`` beside the config (task_facts, faults).
     Raises UsageError when the folder is another run's (naming the keys that differ), in use, or not a run.
     """
-    created = path is None or not (path / "run.json").exists()
     if path is None:
         path = _new_folder(results, config.suite)
-    elif created:
+    elif not (path / "run.json").exists():
         _claim_folder(path)
     lock = _acquire(path)
+    created = not (path / "run.json").exists()  # asked with the lock held: another process may have made it
     try:
         if created:
-            _write_run(path, config, task_facts)
+            _write_run(path, config, facts)
         store = RunStore(path, lock, created=created)
         _check_same(store, config.as_json())
     except BaseException:
@@ -181,18 +209,20 @@ def open_store(path: Path | None, config: RunConfig, task_facts: Json, results: 
 
 
 def find_run(text: str, results: Path) -> Path:
-    """Resolve RUN: a path, or a unique prefix of a run id below ``results``. Raises UsageError."""
-    direct = Path(text)
-    if (direct / "run.json").is_file():
-        return direct
-    found = sorted(p for p in results.glob(f"{_escape(text)}*") if (p / "run.json").is_file()) if text else []
-    if len(found) == 1:
-        return found[0]
+    """Resolve RUN: a path, ``latest``, or a unique prefix of a run id below ``results``. Raises UsageError."""
+    for direct in (Path(text), results / text):
+        if text and (direct / "run.json").is_file():
+            return direct
+    prefix = "" if text == "latest" else text
+    runs = sorted(path.parent for path in results.glob("*/run.json"))
+    found = [path for path in runs if path.name.startswith(prefix)] if text else []
+    if len(found) == 1 or (found and text == "latest"):
+        return found[-1]
     if found:
         raise UsageError(
             f"{text!r} fits {len(found)} runs in {results}/: {found[0].name}, {found[1].name}, ...: give more of the id"
         )
-    raise UsageError(f"no run {text!r}: give a run folder or the beginning of an id in {results}/")
+    raise UsageError(f"no run {text!r}: give a run folder, the beginning of an id in {results}/, or latest")
 
 
 def split_torn(data: bytes) -> tuple[bytes, bytes]:
@@ -263,11 +293,16 @@ def _new_folder(results: Path, suite: str) -> Path:
 def _claim_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
-        foreign = [item.name for item in path.iterdir() if item.name not in (".lock", "run.json")]
+        foreign = [item.name for item in path.iterdir() if not _is_ours(item.name)]
     except OSError as error:
         raise UsageError(f"--out {path}: {error.strerror}") from None
     if foreign:
         raise UsageError(f"--out {path}: is not empty and not a run folder ({foreign[0]} lies there): choose another")
+
+
+def _is_ours(name: str) -> bool:
+    """Say whether a name in a folder without run.json may be what a start that was killed left."""
+    return name in (".lock", "run.json", *_FOLDERS) or name.startswith(".run.json.")
 
 
 def _acquire(path: Path) -> Any:
@@ -283,8 +318,8 @@ def _acquire(path: Path) -> Any:
     return lock
 
 
-def _write_run(path: Path, config: RunConfig, task_facts: Json) -> None:
-    for folder in ("trajectories", "calls", "blobs"):
+def _write_run(path: Path, config: RunConfig, facts: Json) -> None:
+    for folder in _FOLDERS:
         (path / folder).mkdir(exist_ok=True)
     record = {
         "schema_version": SCHEMA_VERSION,
@@ -292,11 +327,12 @@ def _write_run(path: Path, config: RunConfig, task_facts: Json) -> None:
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "config": config.as_json(),
         "config_hash": config.hash,
-        "task_facts": task_facts,
+        **facts,
         "versions": library_versions(),
     }
     data = redact(json.dumps(record, indent=1)) + "\n"
-    write_atomically(path / "run.json", data.encode())
+    with _losses_named(path / "run.json"):
+        write_atomically(path / "run.json", data.encode())
 
 
 def library_versions() -> dict[str, str]:
@@ -304,13 +340,27 @@ def library_versions() -> dict[str, str]:
     import platform
     from importlib.metadata import PackageNotFoundError, version
 
-    found = {"python": platform.python_version(), "kernel": platform.release()}
+    found = {"python": platform.python_version(), "kernel": platform.release(), **_commit()}
     for name in ("rcb-agent", "langgraph", "litellm"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
             continue
     return found
+
+
+def _commit() -> dict[str, str]:
+    """Return the commit of the checkout we run from, marked when files differ from it; nothing when installed."""
+    home = Path(str(files("rcb_agent.runs"))).resolve().parent
+    try:
+        from git import InvalidGitRepositoryError, Repo
+    except ImportError:  # GitPython without a git program
+        return {}
+    try:
+        with Repo(home) as checkout:
+            return {"git": checkout.head.commit.hexsha + ("+changes" if checkout.is_dirty() else "")}
+    except (InvalidGitRepositoryError, ValueError, OSError):
+        return {}
 
 
 def _check_same(store: RunStore, config: Json) -> None:
@@ -362,9 +412,3 @@ def _required_keys(stem: str) -> tuple[str, ...]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number")
-
-
-def _escape(text: str) -> str:
-    from glob import escape
-
-    return escape(text)

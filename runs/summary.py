@@ -6,19 +6,36 @@ from typing import Any
 from rcb_agent.runs.base import Json, trial_name
 from rcb_agent.runs.store import RunReader
 from rcb_agent.scoring.base import NOT_MEASURED, SCOPES
-from rcb_agent.scoring.metrics import Row, Summary, outermost, summarise
+from rcb_agent.scoring.metrics import Row, outermost, pass_at_k_rates, summarise
+
+NOT_RUN = "not_run"
+"""Stands where a verdict is not there yet; no verdict of its own."""
 
 
 def summarise_run(reader: RunReader) -> Json:
     """Return the document that ``--json`` prints: rates in percent, ``cost`` null when unknown."""
     trials, grades = reader.trials(), reader.grades()
     arms = [_summarise_arm(reader, arm, trials, grades) for arm in reader.config["arms"]]
-    return {"run": reader.id, "path": str(reader.path), "suite": reader.config["suite"], "arms": arms}
+    return {
+        "run": reader.id,
+        "path": str(reader.path),
+        "suite": reader.config["suite"],
+        "faults": reader.run["faults"],
+        "arms": arms,
+    }
 
 
-def count_unmeasured(document: Json) -> int:
-    """Count the trials that were not measured in either scope's headline."""
-    return sum(int(arm["not_measured"]) for arm in document["arms"])
+def unmeasured_reasons(reader: RunReader, limit: int = 5) -> list[str]:
+    """Say what kept trials from being measured, the commonest first, each with one trial as an example."""
+    from collections import Counter
+
+    grades = [g for g in reader.grades().values() if g["scope"] == "diff" and g["verdict"] == NOT_MEASURED]
+    kinds = Counter((grade["reason"], grade["message"]) for grade in grades)
+    lines = []
+    for (reason, message), count in kinds.most_common(limit):
+        example = next(g["trial"] for g in grades if (g["reason"], g["message"]) == (reason, message))
+        lines.append(f"not measured: {count} x {reason}: {message[:300]} (for instance {example})")
+    return lines
 
 
 def verdicts(reader: RunReader) -> dict[tuple[str, str, int], Json]:
@@ -29,11 +46,11 @@ def verdicts(reader: RunReader) -> dict[tuple[str, str, int], Json]:
         for task, attempt in _cells(reader.config):
             name = trial_name(arm["id"], task, attempt)
             grade = grades.get((name, "final", "diff", reader.config["mode"]))
-            found[arm["id"], task, attempt] = grade or {"verdict": NOT_MEASURED, "reason": "not run", "trial": name}
+            found[arm["id"], task, attempt] = grade or {"verdict": NOT_RUN, "reason": "", "trial": name}
     return found
 
 
-def _cells(config: Json) -> Iterable[tuple[str, int]]:
+def _cells(config: Json) -> list[tuple[str, int]]:
     return [(task, attempt) for attempt in range(1, config["attempts"] + 1) for task in config["tasks"]]
 
 
@@ -41,8 +58,11 @@ def _summarise_arm(reader: RunReader, arm: Json, trials: Json, grades: dict[Any,
     scopes = {}
     for scope in SCOPES:
         rows = _rows(reader, arm["id"], scope, grades)
-        scopes[scope] = {**_rates(summarise(rows)), "outermost": _rates(summarise(outermost(rows)))}
+        scopes[scope] = {**summarise(rows).as_json(), "outermost": summarise(outermost(rows)).as_json()}
+        if reader.config["attempts"] > 1:
+            scopes[scope]["pass_at_k"] = _pass_at_k(rows, reader.config["attempts"])
     own = [record for record in trials.values() if record["arm"] == arm["id"]]
+    costs = reader.cost_of_tries()
     headline = {key: value for key, value in scopes["diff"].items() if key != "outermost"}
     return {
         "arm": arm["id"],
@@ -50,10 +70,15 @@ def _summarise_arm(reader: RunReader, arm: Json, trials: Json, grades: dict[Any,
         "model": arm["model"],
         "scope": "diff",
         **headline,
-        **_effort(own),
-        "flags": sorted({flag for record in own for flag in record["flags"]}),
+        "not_run": len(_cells(reader.config)) - sum(1 for grade in grades.values() if _is_headline(grade, arm["id"])),
+        **_effort(own, [costs[record["trial"]] for record in own]),
+        "flags": _flags(arm["id"], own, grades),
         "scopes": scopes,
     }
+
+
+def _is_headline(grade: Json, arm: str) -> bool:
+    return bool(grade["arm"] == arm and grade["scope"] == "diff" and grade["snapshot"] == "final")
 
 
 def _rows(reader: RunReader, arm: str, scope: str, grades: dict[Any, Json]) -> list[Row]:
@@ -75,16 +100,25 @@ def _rows(reader: RunReader, arm: str, scope: str, grades: dict[Any, Json]) -> l
     return rows
 
 
-def _rates(summary: Summary) -> Json:
-    return summary.as_json()
+def _pass_at_k(rows: list[Row], attempts: int) -> Json:
+    """Return k -> both rates in percent, for k up to the number of attempts."""
+    rates = {k: pass_at_k_rates(rows, k) for k in range(1, attempts + 1)}
+    return {str(k): {"pass_rate": plain, "scaled_pass_rate": scaled} for k, (plain, scaled) in rates.items()}
 
 
-def _effort(trials: list[Json]) -> Json:
+def _flags(arm: str, trials: list[Json], grades: dict[Any, Json]) -> dict[str, int]:
+    """Count the trials per flag (its word, without the evidence)."""
+    graded = [grade for grade in grades.values() if grade["arm"] == arm and grade["scope"] == "diff"]
+    words = {(record["trial"], flag.partition(":")[0]) for record in [*trials, *graded] for flag in record["flags"]}
+    return _counts(word for _, word in words)
+
+
+def _effort(trials: list[Json], costs: list[float | None]) -> Json:
     """Sum what the agent phases took; one unknown cost or count makes the sum unknown."""
-    costs = [record["cost"] for record in trials]
+    known = [cost for cost in costs if cost is not None]
     tokens = [record["usage"][key] for record in trials for key in ("input_tokens", "output_tokens")]
     return {
-        "cost": None if not costs or None in costs else sum(costs),
+        "cost": sum(known) if costs and len(known) == len(costs) else None,
         "tokens": None if not tokens or None in tokens else sum(tokens),
         "steps": sum(record["steps"] for record in trials),
         "seconds": round(sum(record["seconds"] for record in trials), 3),

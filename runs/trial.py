@@ -1,22 +1,24 @@
 """Carries out the agent phase of one trial: values in, values out, everything worth keeping goes to ``emit``.
 
-Nothing hidden exists while this runs: the answer is read from the suite only for controls, and graded
-elsewhere after the sandbox is gone. A harness fault becomes an ``error`` in the record, never a score.
+Nothing hidden reaches the agent or its sandbox: ``solve`` gets a Problem, and grading is elsewhere, after the sandbox
+is gone. A harness fault becomes an ``error`` in the record, never a score; what goes wrong in a sandbox once it is
+open is the agent's own doing (``sandbox_lost``: its last snapshot is graded).
 """
 
 import base64
 import hashlib
 import time
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from rcb_agent.agents.base import Agent, Budget, Sampling, Session, Solution
-from rcb_agent.environments.base import Limits, Submission, Workspace
-from rcb_agent.errors import EnvironmentFault, ModelError, ModelUnavailable
+from rcb_agent.agents.base import STOPS, Agent, Budget, Sampling, Session, Solution, Usage
+from rcb_agent.environments.base import Collected, Limits, Submission, Workspace
+from rcb_agent.errors import EnvironmentFault, ModelError, ModelUnavailable, RecordsLost, SandboxFileError, TaskError
 from rcb_agent.runs.base import SCHEMA_VERSION, Arm, Emit, Json, TrialSpec
-from rcb_agent.runs.controls import CONTROLS, submission_from
+from rcb_agent.runs.controls import CONTROLS, make_submission, submission_from
 from rcb_agent.tasks.base import Problem, Task
 from rcb_agent.tasks.suites import LoadedSuite, find_task, load_suite
 
@@ -27,56 +29,93 @@ TrialResult = Json
 def run_trial(spec: TrialSpec, emit: Emit) -> TrialResult:
     """Carry out one trial and return its record.
 
-    Raises ModelUnavailable when no call to the model can succeed (the run has to stop); every other fault of
-    provider, machine or harness is in the record's ``error``.
+    Raises ModelUnavailable when no call to the model can succeed and RecordsLost when ``emit`` cannot keep
+    anything (the run has to stop); every other fault of provider, machine or harness is in the record's ``error``.
     """
     journal = _Journal(emit)
     journal("start", trial=spec.name, arm=spec.arm.id, task=spec.task, attempt=spec.attempt)
     try:
         outcome = _carry_out(spec, journal)
-    except ModelUnavailable:
+    except (ModelUnavailable, RecordsLost):
         raise
     except EnvironmentFault as fault:
         outcome = journal.failed("environment", fault)
     except ModelError as fault:
         outcome = journal.failed("model", fault)
-    except Exception as fault:  # noqa: BLE001 - the declared boundary: a fault of ours must not end the run
+    except (Exception, SystemExit) as fault:  # noqa: BLE001 - the declared boundary: no agent may end the run
         outcome = journal.failed("harness", fault)
-    if not journal.ended or outcome["error"]:
-        journal("stop", stop=outcome["stop"], error=outcome["error"])
+    journal("stop", stop=outcome["stop"], error=outcome["error"])
     return {**_identity(spec), **outcome, "seconds": round(journal.seconds(), 3), "started": journal.started}
 
 
+def refuse_trial(spec: TrialSpec, emit: Emit, failure: str) -> TrialResult:
+    """Return the record of a trial that is not begun, because the gold code of its paper does not pass here."""
+    journal = _Journal(emit)
+    journal("start", trial=spec.name, arm=spec.arm.id, task=spec.task, attempt=spec.attempt)
+    outcome = journal.failed("gold_fails", TaskError(failure))
+    journal("stop", stop=outcome["stop"], error=outcome["error"])
+    return {**_identity(spec), **outcome, "seconds": 0.0, "started": journal.started}
+
+
 class _Journal:
-    """Turns what happens in a trial into events, blobs and the parts of its record."""
+    """Turns what happens in a trial into events, blobs and the parts of its record.
+
+    It also counts replies, tokens and cost and holds the annotated files of the last snapshot, so that a trial that
+    breaks still says what it took and leaves what there was.
+    """
 
     def __init__(self, emit: Emit) -> None:
         self._emit, self._begin = emit, time.monotonic()
         self.started = datetime.now(UTC).isoformat(timespec="seconds")
         self.snapshots: list[Json] = []
-        self.ended = False
         self.sandbox: Json = {"kind": "none", "enforcement": {}}
+        self.steps, self.usage, self.cost = 0, Usage(0, 0), 0.0
+        self._bytes: dict[str, bytes] = {}
+        self._unpriced = False
 
     def __call__(self, kind: str, /, **fields: Any) -> None:
         """Record one event; a snapshot is kept for the trial's record as well."""
         if kind == "snapshot":
             self.snapshots.append({"step": fields["step"], **fields["snapshot"]})
-        self.ended = kind == "stop"
+            wanted = set(fields["snapshot"]["files"].values())
+            self._bytes = {sha256: data for sha256, data in self._bytes.items() if sha256 in wanted}
         self._emit("event", {"kind": kind, "time": round(self.seconds(), 4), **fields})
 
     def call(self, record: Json) -> None:
-        """Keep one model call."""
+        """Keep one model call and add up what it took."""
+        reply = record["reply"]
+        if reply is not None:
+            self.steps += 1
+            self.usage = self.usage.plus(Usage(**reply["usage"]))
+            self._unpriced |= reply["cost"] is None
+            self.cost += reply["cost"] or 0.0
         self._emit("call", record)
 
     def keep(self, sha256: str, data: bytes) -> None:
         """Keep the bytes of a file."""
+        self._bytes[sha256] = data
         self._emit("blob", {"sha256": sha256, "data": base64.b64encode(data).decode()})
 
     def seconds(self) -> float:
         """Wall seconds since the trial began."""
         return time.monotonic() - self._begin
 
-    def failed(self, reason: str, fault: Exception) -> Json:
+    def so_far(self, stop: str, note: str = "") -> Solution:
+        """Return a solution that says what the trial took until it broke."""
+        return Solution(stop, self.steps, self.usage, None if self._unpriced else self.cost, note=note)
+
+    def last_files(self, task: Task) -> dict[str, Collected]:
+        """Return the annotated files as the last snapshot has them; before the first, as they were given."""
+        files = {file.path: Collected(file.path, "file", file.encode()) for file in task.problem.files}
+        last = self.snapshots[-1] if self.snapshots else {"files": {}, "listed": [], "deleted": []}
+        for path in files:
+            if path in last["files"]:
+                files[path] = Collected(path, "file", self._bytes[last["files"][path]])
+            elif path in last["listed"] or path in last["deleted"]:
+                files[path] = Collected(path, "missing" if path in last["deleted"] else "unreadable")
+        return files
+
+    def failed(self, reason: str, fault: BaseException) -> Json:
         """Return the outcome of a trial that neither agent nor candidate ended."""
         message = f"{type(fault).__name__}: {fault}" if reason == "harness" else str(fault)
         if reason == "harness":
@@ -84,7 +123,7 @@ class _Journal:
 
             self("note", text="".join(traceback.format_exception(fault)))
         error = {"reason": reason, "message": message}
-        return {**self.outcome(Solution("error", 0), None), "error": error}
+        return {**self.outcome(self.so_far("error"), None), "error": error}
 
     def outcome(self, solution: Solution, submission: Submission | None) -> Json:
         """Return the part of the record that says how the agent phase ended."""
@@ -104,15 +143,14 @@ class _Journal:
     def _keep_submission(self, submission: Submission) -> Json:
         files = []
         for item in submission.files:
-            sha256 = None
-            if item.data is not None:
-                sha256 = hashlib.sha256(item.data).hexdigest()
-                self.keep(sha256, item.data)
+            sha256 = None if item.data is None else self._keep_blob(item.data)
             files.append({"path": item.path, "kind": item.kind, "sha256": sha256})
-        diff = submission.diff.encode("utf-8", "surrogateescape")
-        digest = hashlib.sha256(diff).hexdigest()
-        self.keep(digest, diff)
-        return {"files": files, "diff": digest}
+        return {"files": files, "diff": self._keep_blob(submission.diff.encode("utf-8", "surrogateescape"))}
+
+    def _keep_blob(self, data: bytes) -> str:
+        sha256 = hashlib.sha256(data).hexdigest()
+        self.keep(sha256, data)
+        return sha256
 
 
 def _identity(spec: TrialSpec) -> Json:
@@ -145,42 +183,31 @@ def _solve(spec: TrialSpec, task: Task, journal: _Journal, parts: tuple[Agent, W
         sandbox = workspace.sandbox
         journal.sandbox = {"kind": sandbox.kind, "enforcement": dict(sandbox.enforcement)}
     problem = _shown(task.problem, spec.arm.paper)
-    solution = agent.solve(problem, _session(spec, journal, workspace))
+    try:
+        solution = agent.solve(problem, _session(spec, journal, workspace))
+    except EnvironmentFault as fault:  # the sandbox was open: whatever broke it came from inside
+        solution = journal.so_far("sandbox_lost", str(fault))
+    if solution.stop not in STOPS:
+        raise ValueError(f"agent {spec.arm.agent} stopped with {solution.stop!r}, which is none of {', '.join(STOPS)}")
     if solution.files is not None:
         return journal.outcome(solution, submission_from(solution.files, task))
     if workspace is None:
         raise TypeError(f"agent {spec.arm.agent} used no workspace and returned no files")
-    return _collect(task, journal, workspace, solution)
+    return journal.outcome(*_collect(task, journal, workspace, solution))
 
 
-def _collect(task: Task, journal: _Journal, workspace: Workspace, solution: Solution) -> Json:
+def _collect(task: Task, journal: _Journal, workspace: Workspace, solution: Solution) -> tuple[Solution, Submission]:
     """Take the submission; after a lost sandbox its last snapshot is what there is (no retry)."""
-    if solution.stop == "sandbox_lost":
-        return _last_snapshot(task, journal, solution)
-    try:
-        return journal.outcome(solution, workspace.submission())
-    except EnvironmentFault as fault:
-        lost = Solution("sandbox_lost", solution.steps, solution.usage, solution.cost, note=str(fault))
-        return _last_snapshot(task, journal, lost)
-
-
-def _last_snapshot(task: Task, journal: _Journal, solution: Solution) -> Json:
-    outcome = journal.outcome(solution, submission_from({}, task))
-    if journal.snapshots:
-        last = journal.snapshots[-1]
-        for item in outcome["submission"]["files"]:
-            path = item["path"]
-            if path in last["files"]:
-                item["sha256"] = last["files"][path]
-            elif path in last["deleted"] or path in last["listed"]:
-                item.update(kind="missing", sha256=None)
-    return outcome
+    if solution.stop != "sandbox_lost":
+        try:
+            return solution, workspace.submission()
+        except (EnvironmentFault, SandboxFileError) as fault:
+            solution = replace(solution, stop="sandbox_lost", note=str(fault))
+    return solution, make_submission(task, journal.last_files(task))
 
 
 def _shown(problem: Problem, paper: str) -> Problem:
     """With ``paper=none`` no paper exists anywhere."""
-    from dataclasses import replace
-
     return replace(problem, paper=None) if paper == "none" else problem
 
 
@@ -206,10 +233,11 @@ def _session(spec: TrialSpec, journal: _Journal, workspace: Workspace | None) ->
 
     arm = spec.arm
     scope = CallScope(arm.id, spec.task, spec.attempt)
+    budget = Budget(arm.max_steps, arm.max_seconds)
     return Session(
         workspace=workspace,
-        model=RecordingModel(open_model(arm.model), scope, journal.call),
-        budget=Budget(arm.max_steps, arm.max_seconds),
+        model=RecordingModel(open_model(arm.model, budget.deadline), scope, journal.call),
+        budget=budget,
         journal=journal,
         sampling=sampling_of(arm),
         tools=arm.tools,

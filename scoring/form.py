@@ -1,113 +1,160 @@
-"""The form of a value: what must equal the gold's whatever the numbers in it are.
+"""The form of a value: what must agree with the gold's whatever the numbers in it are.
 
-Kind, keys, lengths, shapes, and ints, strings and bools exactly, because they size things. Not: list against tuple,
-the width of a float, numpy's scalar wrappers. This file also runs inside sandboxes: standard library only.
+Kind, keys, lengths, shapes and strings exactly, because they size things; of numbers whether they are integral, and
+if so which. Not: list against tuple, the width of a float, numpy's scalar wrappers, bool against int. An array and a
+list stay apart: tests index, transpose and broadcast the one and not the other. ``gold_form`` says what agrees.
+
+A form is what JSON holds: None, strings and ints (bools as well) stand for themselves, ``{"float": n}`` is a float of
+the integral value n or none, ``{"items": [[form, count], ...]}`` a sequence in runs, ``{"dict": items}`` and
+``{"set": items}`` are ordered by key. This file also runs inside sandboxes: standard library only.
 """
 
 import copy
 import hashlib
 import json
+import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rcb_agent.scoring.values import MAX_DEPTH
 
-_SHORT = 400
+MAX_TEXT = 16 << 20
+IN_PLACE = "in place: "
+OBJECT = {"kind": "object"}
+_OBJECT_MARK = json.dumps(OBJECT)[1:-1]
+_EXACT = 1 << 53
 
 Crossings = list[list[str | None]]
 Entries = Mapping[str, Crossings | None]
+Names = Mapping[str, Mapping[str, str | None]]
 
 
 class Trace:
-    """What crossed from C to T, in order: per test, pairs of a short label and a form."""
+    """What crossed from C to T, in order: per test, pairs of a short label and a form as JSON.
 
-    def __init__(self) -> None:
+    After ``room`` characters only hashes of forms are kept.
+    """
+
+    def __init__(self, room: int = MAX_TEXT, gold: Entries | None = None) -> None:
         self.current = ""
         self.entries: dict[str, Crossings] = {}
         self._skipped: frozenset[str] = frozenset()
+        self._room = room
+        self._gold = gold or {}
 
     def skip(self, labels: list[str]) -> None:
         """Leave the crossings with these full labels out."""
         self._skipped = frozenset(labels)
 
+    def wanted(self, label: str) -> str:
+        """Say as what the gold's next crossing came if it has that label: "values", "object" or "" (both, unknown)."""
+        position, entries = len(self.entries.get(self.current, ())), self._gold.get(self.current) or []
+        ahead = [entry for entry in entries[position : position + 2] if not str(entry[0]).startswith(IN_PLACE)]
+        if not ahead or ahead[0][0] != label.rpartition(".")[2] or label in self._skipped:
+            return ""
+        return kind_of(ahead[0][1])
+
     def note(self, label: str, form: Any) -> None:
         """Add a crossing. Only the label's last part counts: which object came first under a path is the
         candidate's claim, the name the test used is not."""
         if label not in self._skipped:
-            text = json.dumps(form, sort_keys=True)
-            if len(text) > _SHORT:
-                text = f"{text[:80]}... {hashlib.sha256(text.encode()).hexdigest()[:16]}"
-            self.entries.setdefault(self.current, []).append([label.rpartition(".")[2], text])
+            self._add(label.rpartition(".")[2], self.write(form))
+
+    def note_in_place(self, label: str, indices: list[int]) -> None:
+        """Add that arguments are written back. The whole label counts, skipped or not: an object returned twice keeps
+        its first label, so that the candidate has a say in which rule a call falls under."""
+        self._add(f"{IN_PLACE}{label}", json.dumps(indices))
+
+    def write(self, form: Any) -> str:
+        """Return a form as text, or its hash once the room is used up."""
+        text = json.dumps(form)
+        self._room -= len(text)
+        return text if self._room >= 0 else json.dumps({"hash": hash_form(form)})
+
+    def _add(self, label: str, text: str) -> None:
+        self.entries.setdefault(self.current, []).append([label, text])
+
+
+def kind_of(text: str | None) -> str:
+    """Say whether a form, as text, is of values only or of one object."""
+    if text == json.dumps(OBJECT):
+        return "object"
+    return "values" if text is not None and _OBJECT_MARK not in text and "hash" not in text else ""
 
 
 def form_of(value: Any, depth: int = 0) -> Any:
-    """Return the form of a value as something JSON can hold."""
-    if depth > MAX_DEPTH:
-        return "deep"
+    """Return the form of a value."""
+    if depth > 2 * MAX_DEPTH:  # an item of a dict is two levels deep
+        return {"kind": "deep"}
     if hasattr(type(value), "handle_of"):  # an object of the candidate: asking it anything would be a request
-        return {"kind": "callable" if callable(value) else "object"}
+        return OBJECT  # whether it can be called shows where the test calls it
     for kinds, form in _FORMS:
         if isinstance(value, kinds):
             return form(value, depth)
     return _number_form(value)
 
 
-def stable_part(first: Entries, second: Entries) -> dict[str, Crossings | None]:
-    """Return what two runs of the same code have in common; None stands where they differ.
-
-    What differs (an id, a time, the order of a set) depends on the run and says nothing about a candidate.
-    """
-    return {test: _stable_entries(first.get(test), second.get(test)) for test in {**first, **second}}
-
-
-def _stable_entries(first: Crossings | None, second: Crossings | None) -> Crossings | None:
-    if not first or not second or [label for label, _ in first] != [label for label, _ in second]:
-        return None
-    return [[label, form if form == other else None] for (label, form), (_, other) in zip(first, second, strict=True)]
+def settle(form: Any) -> Any:
+    """Return a form without the values of floats: two runs that round differently give the same."""
+    if type(form) is not dict:
+        return form
+    if "float" in form:
+        return {"float": None}
+    if "items" in form:
+        return {"items": join_runs((settle(item), count) for item, count in form["items"])}
+    return {tag: settle(part) for tag, part in form.items()}
 
 
-def first_difference(gold: Entries, seen: Entries) -> str:
-    """Say where a trace leaves the gold's, or return ""."""
-    for test in [*gold, *(test for test in seen if test not in gold)]:
-        expected, actual = gold.get(test, []), seen.get(test) or []
-        difference = "" if expected is None else _difference(expected, actual)
-        if difference:
-            return f"{test}: {difference}" if test else difference
-    return ""
+def hash_form(form: Any) -> str:
+    """Return what stands for a form that is too long to keep: no tolerance for ints in place of floats is left."""
+    return hash_text(json.dumps(settle(form)))
 
 
-def _difference(expected: Crossings, actual: Crossings) -> str:
-    for (label, form), (other_label, other_form) in zip(expected, actual, strict=False):
-        if label != other_label:
-            return f"{other_label} was used where the gold code's {label} was"
-        if form is not None and form != other_form:
-            return f"{label} gave {other_form}, the gold code {form}"
-    if len(expected) != len(actual):
-        return f"{len(actual)} values were exchanged, {len(expected)} with the gold code"
-    return ""
+def hash_text(text: str) -> str:
+    """Return a short hash."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _dict_form(value: dict[Any, Any], depth: int) -> Any:
-    pairs = [[json.dumps(form_of(key, depth + 1)), form_of(item, depth + 1)] for key, item in value.items()]
-    return {"dict": sorted(pairs, key=lambda pair: pair[0])}
+def join_runs(runs: Iterable[tuple[Any, int]]) -> list[list[Any]]:
+    """Return runs in which no two neighbours have the same form."""
+    joined: list[list[Any]] = []
+    for form, count in runs:
+        if joined and joined[-1][0] == form:
+            joined[-1][1] += count
+        else:
+            joined.append([form, count])
+    return joined
 
 
 def _sequence_form(value: Iterable[Any], depth: int) -> Any:
-    forms = [form_of(item, depth + 1) for item in value]
-    if len(forms) > 1 and all(form == forms[0] and type(form) is type(forms[0]) for form in forms):
-        return {"each": forms[0], "length": len(forms)}
-    return forms
+    return {"items": join_runs((form_of(item, depth + 1), 1) for item in value)}
+
+
+def _dict_form(value: dict[Any, Any], depth: int) -> Any:
+    return {"dict": _sequence_form(sorted(value.items(), key=lambda pair: _order(pair[0])), depth)}
 
 
 def _set_form(value: Iterable[Any], depth: int) -> Any:
-    return {"set": sorted(json.dumps(form_of(item, depth + 1)) for item in value)}
+    return {"set": _sequence_form(sorted(value, key=_order), depth)}
+
+
+def _order(key: Any) -> tuple[bool, float, str]:
+    """Sort keys by value where they have one, so that 1 and 1.0 come in the same place."""
+    is_real = isinstance(key, numbers.Real)
+    if is_real and -_EXACT < key < _EXACT:
+        return False, float(key), ""
+    return True, 0.0, json.dumps(form_of(key))
 
 
 def _type_form(kind: type, _: int) -> Any:
     if issubclass(kind, BaseException):
-        return {"exception": [ancestor.__name__ for ancestor in kind.__mro__]}
+        return {"exception": ",".join(ancestor.__name__ for ancestor in kind.__mro__)}
     return {"type": kind.__name__}
+
+
+def _float_form(value: float, _: int) -> Any:
+    return {"float": int(value) if math.isfinite(value) and value == int(value) else None}
 
 
 def _number_form(value: Any) -> Any:
@@ -115,16 +162,16 @@ def _number_form(value: Any) -> Any:
     if shape == () and dtype is not None:
         return form_of(value.item())
     if type(shape) is tuple and dtype is not None:
-        return {"array": "complex" if dtype.kind == "c" else "real", "shape": list(shape)}
-    if isinstance(value, numbers.Real):
-        return {"number": "float"}
+        return {"array": "complex" if dtype.kind == "c" else "real", "shape": json.dumps(shape)}
     if isinstance(value, numbers.Complex):
         return {"number": "complex"}
     return {"kind": type(value).__name__}
 
 
 _FORMS: tuple[tuple[Any, Callable[[Any, int], Any]], ...] = (
-    ((type(None), bool, int, str), lambda value, _: value),
+    ((type(None), str), lambda value, _: value),
+    (int, lambda value, _: int(value)),
+    (float, _float_form),
     (dict, _dict_form),
     ((list, tuple), _sequence_form),
     (type(iter([])), lambda value, depth: _sequence_form(copy.copy(value), depth)),  # the test takes from it later

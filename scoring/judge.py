@@ -6,7 +6,8 @@ from typing import Any
 
 from rcb_agent.environments.base import CommandResult
 from rcb_agent.scoring.base import FAILED, PASSED, Grade, TestResult
-from rcb_agent.scoring.form import Entries, first_difference
+from rcb_agent.scoring.form import Entries, Names
+from rcb_agent.scoring.gold_form import first_changed_name, first_difference
 from rcb_agent.scoring.pair import PairResult
 from rcb_agent.scoring.trusted_gates import Irregular
 
@@ -15,11 +16,13 @@ _TAIL = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the gold code's own run showed: its test ids, the form of every crossing, its odd comparisons."""
+    """What the gold code's own run showed: its test ids, the form of every crossing, its odd comparisons,
+    the names that star imports took."""
 
     manifest: tuple[str, ...]
     trace: Entries = field(default_factory=dict)
     irregular: Irregular = field(default_factory=dict)
+    names: Names = field(default_factory=dict)
 
 
 def judge(result: PairResult, expected: Expected | None) -> Grade:
@@ -54,8 +57,12 @@ def _reason(result: PairResult, tests: tuple[TestResult, ...], expected: Expecte
         return "tests_failed", f"{failed.id}: {failed.outcome}: {failed.message}"
     if not tests:
         return "tests_failed", "no test ran"
-    difference = first_difference(expected.trace, verdict["trace"]) if expected else ""
+    difference = _difference(expected, verdict) if expected else ""
     return ("form", difference) if difference else ("", "")
+
+
+def _difference(expected: Expected, verdict: Mapping[str, Any]) -> str:
+    return first_changed_name(expected.names, verdict["names"]) or first_difference(expected.trace, verdict["trace"])
 
 
 def _process_fault(result: PairResult) -> tuple[str, str] | None:

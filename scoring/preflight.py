@@ -18,11 +18,13 @@ from typing import Any
 
 from rcb_agent.environments.base import Runtime
 from rcb_agent.scoring.base import PASSED, Grade
-from rcb_agent.scoring.form import stable_part
+from rcb_agent.scoring.gold_form import stable_names, stable_part
 from rcb_agent.scoring.judge import Expected
 from rcb_agent.scoring.pair import PairResult
 from rcb_agent.tasks.base import Answer, SourceFile
 from rcb_agent.tasks.markers import strip_markers
+
+RECORD: Mapping[str, type] = {"failure": str, "manifest": list, "trace": dict, "irregular": dict, "names": dict}
 
 
 class Kept:
@@ -34,22 +36,27 @@ class Kept:
         self._locks: dict[str, threading.Lock] = {}
         self._guard = threading.Lock()
 
-    def get(self, key: str, compute: Callable[[], tuple[Any, bool]]) -> Any:
-        """Return the value of a key; ``compute`` returns it and whether it may be kept on disk."""
+    def get(self, key: str, compute: Callable[[], tuple[Any, bool]], *, needs: Mapping[str, type]) -> Any:
+        """Return the value of a key; ``compute`` returns it and whether it may be kept on disk.
+
+        What lies on disk is used only if it holds, under each name of ``needs``, a value of that type.
+        """
         with self._guard:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
             if key not in self._values:
-                self._values[key] = self._read(key)
+                self._values[key] = self._read(key, needs)
             if self._values[key] is None:
                 self._values[key], lasting = compute()
                 if lasting:
                     self._write(key, self._values[key])
             return self._values[key]
 
-    def _read(self, key: str) -> Any:
-        with suppress(OSError, ValueError):
-            return json.loads((self._folder / f"{key}.json").read_text(encoding="utf-8"))
+    def _read(self, key: str, needs: Mapping[str, type]) -> Any:
+        with suppress(OSError, ValueError, RecursionError):
+            value = json.loads((self._folder / f"{key}.json").read_text(encoding="utf-8"))
+            if type(value) is dict and all(type(value.get(name)) is kind for name, kind in needs.items()):
+                return value
         return None
 
     def _write(self, key: str, value: Any) -> None:
@@ -109,6 +116,7 @@ def gold_record(run: Callable[[], tuple[PairResult, Grade]]) -> tuple[dict[str, 
         "manifest": [test.id for test in grade.tests],
         "trace": stable_part(verdicts[0]["trace"], verdicts[1]["trace"]),
         "irregular": verdicts[0]["irregular"],
+        "names": stable_names(verdicts[0]["names"], verdicts[1]["names"]),
         "seconds": round(grade.seconds, 3),
     }
     return record, True
@@ -116,7 +124,7 @@ def gold_record(run: Callable[[], tuple[PairResult, Grade]]) -> tuple[dict[str, 
 
 def expected_from(record: dict[str, Any]) -> Expected:
     """Return what a kept record says of the gold code's run."""
-    return Expected(tuple(record["manifest"]), record["trace"], record["irregular"])
+    return Expected(tuple(record["manifest"]), record["trace"], record["irregular"], record["names"])
 
 
 def _hashes(files: dict[str, bytes]) -> list[list[str]]:

@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 _PACKAGE = "rcb_agent.scoring"
-_SHARED = ("wire", "values", "after_import", "random_state")
+_SHARED = ("wire", "values", "plain", "after_import", "random_state")
 CANDIDATE = (*_SHARED, "candidate_side")
 TRUSTED = (
     *_SHARED,
@@ -23,7 +23,7 @@ TRUSTED = (
     "trusted_side",
 )
 
-_JUDGING = ("judge", "pair", "preflight", "split")
+_JUDGING = ("gold_form", "judge", "pair", "preflight", "split")
 
 BOOTSTRAP = """\
 import json, sys, types

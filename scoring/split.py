@@ -18,6 +18,7 @@ from rcb_agent.scoring.base import FAILED, NOT_MEASURED, PASSED, Grade
 from rcb_agent.scoring.judge import Expected, judge
 from rcb_agent.scoring.pair import OpenSandbox, PairPlan, PairResult, run_pair
 from rcb_agent.scoring.preflight import (
+    RECORD,
     Kept,
     cache_folder,
     candidate_key,
@@ -28,10 +29,10 @@ from rcb_agent.scoring.preflight import (
 )
 from rcb_agent.scoring.wire import WireLimits
 from rcb_agent.tasks.base import Task
-from rcb_agent.tasks.masking import fill_blank, null_code
+from rcb_agent.tasks.masking import filled_files, null_code
 
 MODE = "split"
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,14 @@ class SplitGrader:
         """Changes with every change of the code that grades."""
         return self._version
 
+    def preflight(self, task: Task) -> str:
+        """Say why the gold code does not pass here, or return "". Raises EnvironmentFault as ``grade`` does."""
+        return str(self._preflight(task, self._runtime_of(task.problem.runtime))[1]["failure"])
+
+    def _preflight(self, task: Task, runtime: Runtime) -> tuple[str, dict[str, Any]]:
+        key = preflight_key(task.answer, runtime, self._conditions(runtime))
+        return key, self._kept.get(key, lambda: self._run_gold(task, runtime), needs=RECORD)
+
     def grade(self, task: Task, files: Mapping[str, bytes]) -> Grade:
         """Grade candidate files put onto the pristine tree. Raises EnvironmentFault when no sandbox can be opened."""
         pristine = {file.path: file.encode() for file in task.answer.files}
@@ -79,8 +88,7 @@ class SplitGrader:
         if task.problem.path not in files:  # the pristine one holds the answer
             return Grade(FAILED, "file_missing", f"{task.problem.path} is missing")
         runtime = self._runtime_of(task.problem.runtime)
-        key = preflight_key(task.answer, runtime, self._conditions(runtime))
-        record = self._kept.get(key, lambda: self._run_gold(task, runtime))
+        key, record = self._preflight(task, runtime)
         if record["failure"]:
             return Grade(NOT_MEASURED, "gold_fails", record["failure"])
         expected = expected_from(record)
@@ -108,13 +116,16 @@ class SplitGrader:
 
     def _vacuous(self, task: Task, runtime: Runtime, key: str, expected: Expected) -> tuple[str, ...]:
         """Return the flag of a task that an empty blank passes."""
-        null = fill_blank(task.problem, null_code(task.problem)).encode("utf-8", "surrogateescape")
-        files = {**{file.path: file.encode() for file in task.answer.files}, task.problem.path: null}
+        files = filled_files(task.problem, null_code(task.problem))
 
         def run_null() -> tuple[dict[str, Any], bool]:
-            return {"verdict": self._run_pair(task, runtime, files, expected)[1].verdict}, True
+            result, grade = self._run_pair(task, runtime, files, expected)
+            return {"verdict": grade.verdict}, not _is_doubtful(result) and grade.reason != "time_limit"
 
-        kept = self._kept.get(candidate_key(key, files), run_null)
+        try:
+            kept = self._kept.get(candidate_key(key, files), run_null, needs={"verdict": str})
+        except EnvironmentFault:  # the flag is a remark; a grade is not given up for it
+            return ()
         return ("vacuous:an empty blank passes",) if kept["verdict"] == PASSED else ()
 
     def _run_pair(
@@ -142,6 +153,8 @@ class SplitGrader:
             "in_place": {label: list(indices) for label, indices in answer.rules.in_place.items()},
             "skip_form": list(answer.rules.skip_form),
             "irregular": None if expected is None else expected.irregular,
+            "trace": None if expected is None else expected.trace,
+            "names": None if expected is None else expected.names,
             "test_path": answer.test_path,
             "modules": list(answer.modules),
         }
@@ -162,12 +175,12 @@ class SplitGrader:
     def _kind(self, runtime: Runtime) -> str:
         """Ask a sandbox for its kind, once."""
 
-        def ask() -> tuple[str, bool]:
+        def ask() -> tuple[dict[str, str], bool]:
             box = self._open_sandbox(SandboxSpec(runtime, limits=self._limits.sandbox))
             box.close()
-            return box.kind, False
+            return {"kind": box.kind}, False
 
-        kind: str = self._kept.get("kind of sandbox", ask)
+        kind: str = self._kept.get("kind of sandbox", ask, needs={"kind": str})["kind"]
         return kind
 
 

@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-from rcb_agent.scoring.form import form_of
+from rcb_agent.scoring.form import Names, Trace, form_of, kind_of
 from rcb_agent.scoring.trusted_errors import RemoteError
 from rcb_agent.scoring.trusted_session import Request, Session
 
@@ -122,9 +122,9 @@ for _name in _IMPLICIT.split():
 def _ask(proxy: Proxy, operation: str, label: str, **parts: Any) -> Any:
     trace = proxy._session.trace  # noqa: SLF001 (the functions of this file are part of the class)
     try:
-        value = _ask_untraced(proxy, operation, label, **parts)
+        value = _ask_untraced(proxy, operation, label, wanted=trace.wanted(label), **parts)
     except Exception:
-        trace.note(label, "raises")
+        trace.note(label, {"kind": "raises"})
         raise
     trace.note(label, form_of(value))
     return value
@@ -139,12 +139,41 @@ def _join(label: str, name: str) -> str:
     return f"{label}.{name}" if label else name
 
 
+class StarImports:
+    """What ``from module import *`` plants in a test: the names of the gold's own run and no others.
+
+    A candidate that could add names would replace the test's ``all`` or its reference. What it has beside the gold's
+    is left out in silence, because helpers are honest; the forms of what is taken are kept for the judge. ``allowed``
+    None means the gold's run.
+    """
+
+    def __init__(self, trace: Trace, allowed: Names | None) -> None:
+        self.taken: dict[str, list[list[str]]] = {}
+        self._trace = trace
+        self._allowed = allowed
+
+    def admit(self, module: str, offered: Any) -> set[str]:
+        """Return which of the names that a module offers may be taken."""
+        if type(offered) is not list or not all(type(name) is str for name in offered):
+            raise RemoteError("the candidate's module has no names")
+        return set(offered) if self._allowed is None else set(offered) & set(self._allowed.get(module, ()))
+
+    def wanted(self, module: str, name: str) -> str:
+        """Say as what the gold's name crossed."""
+        return kind_of((self._allowed or {}).get(module, {}).get(name))
+
+    def note(self, module: str, name: str, value: Any) -> None:
+        """Keep the form of what was taken."""
+        self.taken.setdefault(module, []).append([name, self._trace.write(form_of(value))])
+
+
 class ModuleProxy(types.ModuleType):
     """One of the candidate's modules. Its attributes are the candidate's, except those imports need."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, stars: StarImports) -> None:
         super().__init__(name)
         self.__dict__["_proxy"] = None
+        self.__dict__["_stars"] = stars
         self.__dict__["_starred"] = set()
 
     def handle_of(self) -> int:
@@ -154,14 +183,17 @@ class ModuleProxy(types.ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         proxy, starred = self.__dict__["_proxy"], self.__dict__["_starred"]
-        if name == "__all__":  # "from module import *" takes names no test may look at: they leave no trace
-            starred.update(_ask_untraced(proxy, "names", ""))
+        if name == "__all__":  # "from module import *" takes names no test may look at: the trace has none of them
+            starred.update(self.__dict__["_stars"].admit(self.__name__, _ask_untraced(proxy, "names", "")))
             return sorted(starred)
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         if name in starred:
             starred.remove(name)
-            return _ask_untraced(proxy, "get", name, name=name)
+            wanted = self.__dict__["_stars"].wanted(self.__name__, name)
+            value = _ask_untraced(proxy, "get", name, name=name, wanted=wanted)
+            self.__dict__["_stars"].note(self.__name__, name, value)
+            return value
         return getattr(proxy, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -177,9 +209,10 @@ class ModuleProxy(types.ModuleType):
 class CandidateModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds and loads the modules that live in C; everything else is T's own."""
 
-    def __init__(self, session: Session, names: Sequence[str]) -> None:
+    def __init__(self, session: Session, names: Sequence[str], stars: StarImports) -> None:
         self._session = session
         self._names = frozenset(names)
+        self._stars = stars
         session.make_proxy = lambda number, is_callable, label: (CallableProxy if is_callable else Proxy)(
             session, number, label
         )
@@ -197,7 +230,7 @@ class CandidateModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def create_module(self, spec: ModuleSpec) -> types.ModuleType:
         """Return the stand-in of a candidate's module."""
-        return ModuleProxy(spec.name)
+        return ModuleProxy(spec.name, self._stars)
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Import the module in C, now."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from rcb_agent.scoring import random_state
 from rcb_agent.scoring.form import Trace
+from rcb_agent.scoring.plain import encode_exact, encode_plain
 from rcb_agent.scoring.random_state import StateSender
 from rcb_agent.scoring.trusted_errors import RAISABLE, MirroredExceptions, RemoteError
 from rcb_agent.scoring.values import Decoder, Encoder, Node, expect
@@ -40,7 +41,11 @@ class SessionLimits:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request; ``target`` is the handle it is about and ``label`` the path by which the test came to it."""
+    """One request; ``target`` is the handle it is about and ``label`` the path by which the test came to it.
+
+    ``wanted`` says as what the gold's own value crossed ("values", "object", "" unknown), so that a named tuple in place
+    of a tuple, or a class in place of a function, can cross as the same.
+    """
 
     operation: str
     target: int = 0
@@ -48,6 +53,7 @@ class Request:
     arguments: tuple[Any, ...] = ()
     keywords: Mapping[str, Any] = field(default_factory=dict)
     label: str = ""
+    wanted: str = ""
 
 
 class Session:
@@ -123,6 +129,8 @@ class Session:
         value = decoder.decode(answer.get("r"))
         results = [decoder.decode(node) for node in expect(answer.get("w"), list)]
         self._raise_callback_failure()
+        if copied_back:
+            self.trace.note_in_place(request.label, copied_back)
         if len(results) != len(copied_back):
             raise WireError("in-place results are missing")
         for index, result in zip(copied_back, results, strict=True):
@@ -140,6 +148,7 @@ class Session:
                 "a": [encoder.encode(argument) for argument in request.arguments],
                 "k": [[key, encoder.encode(argument)] for key, argument in request.keywords.items()],
                 "w": copied_back,
+                "wanted": request.wanted,
             }
         except WireError as error:  # the test's own value: nothing the candidate did
             raise RemoteError(f"the test's argument cannot cross: {error}") from None
@@ -219,7 +228,8 @@ class Session:
             return {"t": "namespace", "v": encoder.encode(fields, depth + 1)}
         if (home := _home_of(value)) is not None:
             return {"t": "function", "m": home, "n": value.__name__}
-        return {"t": "outside", "i": self._offer(value)}
+        node = encode_exact(encoder, value, depth) or encode_plain(encoder, value, depth)
+        return node or {"t": "outside", "i": self._offer(value), "n": _name_of(value)}
 
     def _unsent(self, generator: Any, described: Node) -> Node:
         """Leave out the state of a generator that C has: there it moves on, as it would in one process."""
@@ -290,6 +300,11 @@ def _copy_item_back(target: Any, key: Any, result: Any) -> None:
         target[key] = result
     else:
         raise RemoteError("an element of an in-place result has another type than the argument's")
+
+
+def _name_of(value: Any) -> str:
+    name = getattr(value, "__name__", "") if isinstance(value, _FUNCTIONS) else ""
+    return name if type(name) is str else ""
 
 
 def _no_handle(_: Any) -> None:

@@ -16,8 +16,9 @@ import unittest
 from pathlib import Path
 from typing import Any
 
+from rcb_agent.scoring.form import Trace
 from rcb_agent.scoring.trusted_gates import ComparisonGate
-from rcb_agent.scoring.trusted_proxies import CandidateModules, MissingPackages
+from rcb_agent.scoring.trusted_proxies import CandidateModules, MissingPackages, StarImports
 from rcb_agent.scoring.trusted_session import Session, SessionLimits
 from rcb_agent.scoring.wire import Channel, WireLimits
 
@@ -29,13 +30,16 @@ def main(settings: dict[str, Any]) -> None:
     """Run the tests and send the verdict; then end, whatever threads are left."""
     channel = Channel(socket.socket(fileno=CHANNEL), WireLimits(**settings["limits"]))
     session = Session(channel, SessionLimits(**settings["session"]), settings["in_place"])
+    session.trace = Trace(gold=settings["trace"])
     session.trace.skip(settings["skip_form"])
     gate = ComparisonGate(session.trace, settings["irregular"])
+    stars = StarImports(session.trace, settings["names"])
     outcomes = Outcomes(session)
     load_error: BaseException | None = None
     try:
         session.greet()
         _prepare(session, gate, settings)
+        sys.meta_path.insert(0, CandidateModules(session, settings["modules"], stars))
         unittest.TestLoader().loadTestsFromModule(_load_test(settings["test_path"])).run(outcomes)
     except BaseException as error:  # noqa: BLE001 (whatever a test file does, the verdict must be told)
         traceback.print_exc()
@@ -50,6 +54,7 @@ def main(settings: dict[str, Any]) -> None:
         "memory_error": session.memory_error,
         "refused": sorted(session.refused)[:20],
         "trace": session.trace.entries,
+        "names": stars.taken,
         "irregular": gate.irregular,
         "calls": session.calls,
         "bytes": session.exchanged_bytes,
@@ -125,7 +130,6 @@ def _prepare(session: Session, gate: ComparisonGate, settings: dict[str, Any]) -
     sys.argv[:] = [settings["test_path"]]
     gate.hooks().install()
     session.states.hooks().install()
-    sys.meta_path.insert(0, CandidateModules(session, settings["modules"]))
     sys.meta_path.append(MissingPackages(settings["modules"]))
 
 

@@ -38,8 +38,13 @@ class Document:
         from jsonschema import Draft202012Validator
 
         validator = Draft202012Validator(json.loads((files("rcb_agent.tasks") / "schema" / schema).read_text("utf-8")))
-        errors = validator.iter_errors(self.data if data is None else data)
-        return [self.fault((*base, *error.absolute_path), error.message) for error in errors]
+        errors = validator.iter_errors(self.data if base == () else data)
+        return [self.fault((*base, *error.absolute_path), _clip(error.message)) for error in errors]
+
+
+def _clip(message: str) -> str:
+    line = " ".join(message.split())
+    return line if len(line) <= 200 else f"{line[:100]} ... {line[-90:]}"
 
 
 class _TextLoader(yaml.SafeLoader):
@@ -62,6 +67,8 @@ def read_document(path: Path, shown: str) -> Document | Fault:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         return Fault(shown, line, "", f"is not YAML: {error.problem}")
+    except (yaml.YAMLError, RecursionError) as error:
+        return Fault(shown, 0, "", f"is not YAML: {' '.join(str(error).split())[:200]}")
 
 
 def _walk(node: yaml.Node, position: Position) -> Iterator[tuple[Position, int]]:

@@ -38,23 +38,42 @@ class FolderError(ValueError):
         self.path, self.line = path, line
 
 
-def read_folder(root: Path, annotated: Iterable[str], context: Iterable[str]) -> Folder:
-    """Read and sort the files of a paper folder. Raises FolderError."""
+def read_folder(root: Path, annotated: Iterable[str], context: Iterable[str], public: Iterable[str] = ()) -> Folder:
+    """Read and sort the files of a paper folder; ``public`` are tests that agents may see. Raises FolderError."""
     names = _list_files(root)
+    context = tuple(context)
+    _refuse_hidden(context)
     annotated_files = tuple(read_source(root, path) for path in annotated)
-    context_files = tuple(read_source(root, path) for path in context)
+    context_files = tuple(read_source(root, path) for path in (*context, *public))
     test = read_source(root, TEST_NAME)
-    sources = {name: read_source(root, name) for name in names if name.endswith(".py")}
+    sources = {name: file for name in names if (file := _read_module(root, name)) is not None}
     own = {file.path for file in annotated_files}
     seen = {file.path for file in context_files}
     needed = _imports_closure((*annotated_files, *context_files), sources) - own - {TEST_NAME}
-    support = tuple(context_files) + tuple(sources[name] for name in sorted(needed - seen))
+    support = context_files + tuple(sources[name] for name in sorted(needed - seen))
     shared = own | {file.path for file in support}
     hidden = tuple(sources[name] for name in sorted(_imports_closure((test,), sources) - shared))
     paper = _read_paper(root)
     used = shared | {file.path for file in hidden} | {test.path, paper.path}
     others = tuple(name for name in names if name not in used and PurePosixPath(name).name not in _OURS)
     return Folder(annotated_files, support, (test, *(f for f in hidden if f.path != test.path)), paper, others)
+
+
+def _refuse_hidden(context: Iterable[str]) -> None:
+    """A context file is shown to agents: the hidden test or a reference there would be the answer."""
+    for path in context:
+        if PurePosixPath(path).name == TEST_NAME or path.endswith("_ref.py"):
+            raise FolderError(path, "is a hidden test or reference and cannot be a context file")
+
+
+def _read_module(root: Path, name: str) -> SourceFile | None:
+    """Read a Python file that may turn out to be imported; one that is not UTF-8 is left alone until it is named."""
+    if not name.endswith(".py"):
+        return None
+    try:
+        return read_source(root, name)
+    except FolderError:
+        return None
 
 
 def read_source(root: Path, path: str) -> SourceFile:

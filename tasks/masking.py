@@ -3,7 +3,7 @@
 One blank is open at a time; every other blank stays filled, as the benchmark's authors do it.
 """
 
-from rcb_agent.tasks.base import Problem
+from rcb_agent.tasks.base import Problem, SourceFile
 from rcb_agent.tasks.markers import END, START, Blank, is_marker, split_lines, strip_markers
 from rcb_agent.tasks.syntax import parse_quietly
 
@@ -41,6 +41,12 @@ def fill_blank(problem: Problem, code: str) -> str:
     if code and not code.endswith("\n"):
         code += "\n"
     return "".join([*lines[: start + 1], _with_ending_of(lines[start], code), *lines[end:]])
+
+
+def filled_files(problem: Problem, code: str) -> dict[str, bytes]:
+    """Return all annotated files as the workspace has them, with ``code`` in the blank."""
+    files = {file.path: file.encode() for file in problem.files}
+    return files | {problem.path: SourceFile(problem.path, fill_blank(problem, code)).encode()}
 
 
 def null_code(problem: Problem) -> str:

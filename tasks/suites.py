@@ -5,9 +5,10 @@ A paper with a mistake becomes faults that name file, line and key; the other pa
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
+from importlib.metadata import entry_points
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -56,13 +57,19 @@ def load_suite(name: str) -> LoadedSuite:
 
 
 def find_suite(name: str) -> Path:
-    """Return the folder of a suite. Raises TaskError when it is not there."""
+    """Return the folder of a suite: shipped, a folder's path, or a plug-in's (entry points ``rcb_agent.suites``, each a
+    path or a function that returns one). Raises TaskError when it is not there.
+    """
     if name in SHIPPED:
         return Path(str(files("rcb_agent.tasks") / "data" / name))
     root = Path(name).expanduser()
     if (root / "papers.yaml").is_file():
         return root.resolve()
-    known = ", ".join(SHIPPED)
+    plugins = {entry.name: entry for entry in entry_points(group="rcb_agent.suites")}
+    if name in plugins:
+        found = plugins[name].load()
+        return Path(str(found() if callable(found) else found)).resolve()
+    known = ", ".join([*SHIPPED, *sorted(plugins)])
     raise TaskError(f"no suite {name!r}: give {known}, or a folder that holds papers.yaml")
 
 
@@ -251,12 +258,3 @@ def _grading_rules(own: dict[str, Any]) -> GradingRules:
 
 def _hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
-
-
-def iterate_papers(tasks: Iterable[Task]) -> Iterator[tuple[PaperInfo, tuple[Task, ...]]]:
-    """Yield each paper with its tasks, in the order of the suite."""
-    grouped: dict[str, list[Task]] = {}
-    for task in tasks:
-        grouped.setdefault(task.info.id, []).append(task)
-    for members in grouped.values():
-        yield members[0].info, tuple(members)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rcb_agent.agents.base import Budget, Message, Reply, Sampling, Session, ToolCall, Usage
+from rcb_agent.agents.tools import DEFAULT_TOOLS
 from rcb_agent.environments.base import Workspace
 from rcb_agent.tasks.base import Problem, SourceFile
 from tests.agents.local_sandbox import FolderWorkspace, open_folder
@@ -86,7 +87,9 @@ def make_session(
     options: Mapping[str, Any] | None = None,
 ) -> tuple[Session, Log]:
     log = Log()
-    session = Session(workspace, model, budget or Budget(), log, tools=tools, paper=paper, options=options or {})
+    session = Session(
+        workspace, model, budget or Budget(), log, tools=tools or DEFAULT_TOOLS, paper=paper, options=options or {}
+    )
     return session, log
 
 

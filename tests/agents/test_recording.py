@@ -6,8 +6,8 @@ from importlib.resources import files
 import jsonschema
 import pytest
 
-from rcb_agent.agents.base import Reply, Sampling
-from rcb_agent.agents.recording import CallScope, Record, RecordingModel
+from rcb_agent.agents.base import Message, Reply, Sampling
+from rcb_agent.agents.recording import CallScope, Record, RecordingModel, restore_requests
 from rcb_agent.errors import ModelError, ModelUnavailable
 from tests.agents.samples import Talker, call, says
 
@@ -33,6 +33,7 @@ def test_a_record_fits_its_schema_and_holds_the_call() -> None:
     assert kept["request"] == {
         "model": "test/talker",
         "messages": ASK,
+        "kept": 0,
         "tools": [],
         "sampling": {"max_output_tokens": 9},
     }
@@ -67,3 +68,20 @@ def test_a_failed_call_is_recorded_before_it_is_raised(kind: type[ModelError]) -
     with pytest.raises(kind, match="out of order"):
         RecordingModel(Broken([]), SCOPE, kept.append).complete(ASK, [], Sampling())
     assert (kept[0]["reply"], kept[0]["error"], kept[0]["ordinal"]) == (None, "out of order", 1)
+
+
+def test_a_growing_conversation_is_written_once_and_can_be_read_whole() -> None:
+    """Records hold what is new; put together they are the requests as sent, a changed beginning included."""
+    kept: list[Record] = []
+    model = RecordingModel(Talker([says(text="one"), says(text="two"), says(text="three")]), SCOPE, kept.append)
+    ask: Message = {"role": "user", "content": "hello"}
+    reply: Message = {"role": "assistant", "content": "one"}
+    sent = [[ask], [ask, reply, ask], [reply]]
+    tools = [{"type": "function", "function": {"name": "submit"}}]
+    for messages in sent:
+        model.complete(messages, tools, Sampling())
+    assert [len(one["request"]["messages"]) for one in kept] == [1, 2, 1]
+    assert [one["request"]["tools"] for one in kept] == [tools, None, None]
+    whole = restore_requests(kept)
+    assert [one["messages"] for one in whole] == sent
+    assert [one["tools"] for one in whole] == [tools] * 3

@@ -9,6 +9,8 @@ import pytest
 
 from rcb_agent.environments.base import Limits, Runtime, SandboxSpec
 from rcb_agent.environments.bubblewrap import BubblewrapSandbox, open_bubblewrap
+from rcb_agent.environments.runtimes import load_runtime
+from rcb_agent.errors import EnvironmentFault
 
 OpenBox = Callable[..., BubblewrapSandbox]
 POC = Path(__file__).parent.parent / "attacks" / "poc"
@@ -29,6 +31,15 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Runtime:
     home = tmp_path_factory.mktemp("runtime") / "venv"
     venv.EnvBuilder(symlinks=True, with_pip=False).create(home)
     return Runtime("bare", home / "bin" / "python", (), "0" * 64)
+
+
+@pytest.fixture(scope="session")
+def mini() -> Runtime:
+    """The runtime of the mini suite, as it is built."""
+    try:
+        return load_runtime("mini")
+    except EnvironmentFault as fault:
+        pytest.skip(str(fault))
 
 
 @pytest.fixture

@@ -1,11 +1,14 @@
 """Guards: what a hostile tree does to whoever collects it (programs h02 to h11): links, git hooks, FIFOs, sizes, names."""
 
+import json
+import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from rcb_agent.environments.base import Limits, Runtime, Workspace
+from rcb_agent.environments.base import Limits, Runtime, Snapshot, Workspace
 from rcb_agent.environments.workspace import LiveWorkspace, WorkspaceSpec, hash_bytes, open_workspace
 from rcb_agent.tasks.base import Problem, SourceFile
 
@@ -180,9 +183,71 @@ def test_a_tree_without_end_is_bounded(workspace: LiveWorkspace) -> None:
     assert len(kept) == (4 << 20) // 250_000
     assert len(snapshot.files) < 600
     assert "huge" in snapshot.listed
-    assert len(snapshot.listed) == 1001
+    assert len(snapshot.listed) == 1000 + 2  # a line on what the scan left out, and one on what the snapshot did
     assert snapshot.listed[-1].startswith("[... ")
     assert snapshot.deleted == ()
+
+
+def written(snapshot: Snapshot) -> int:
+    """Bytes of the names of a snapshot in a record."""
+    names = [*snapshot.files, *snapshot.listed, *snapshot.deleted]
+    return sum(len(json.dumps(os.fsencode(name).decode("utf-8", "backslashreplace"))) for name in names)
+
+
+def test_names_are_bounded_together(workspace: LiveWorkspace) -> None:
+    """750 names of a kilobyte, each byte of which is written as five: 64 KiB of names, the rest is a number.
+
+    Annotated files are named all the same, also where a link stands in their place and sorts last.
+    """
+    code = (
+        "import os\n"
+        "os.unlink('model.py'); os.symlink('x', 'model.py'); os.unlink('weights.txt')\n"
+        "place = b'/'.join([bytes([255]) * 250] * 4)\n"
+        "os.makedirs(place); os.chdir(place[:753]); os.chdir(bytes([255]) * 250)\n"
+        "for i in range(250): open(b'%03d' % i, 'w').close()\n"
+        "for i in range(500): os.symlink('x', b'l%03d' % i)\n"
+        "for i in range(1100): os.symlink('x', '/workspace/a%04d' % i)\n"
+    )
+    assert workspace.sandbox.run(["python", "-c", code], timeout=60).exit_code == 0
+    snapshot = workspace.snapshot()
+    assert written(snapshot) < (64 << 10) + 1000
+    assert "lib/other.py" in snapshot.files
+    assert "model.py" in snapshot.listed
+    assert snapshot.deleted == ("weights.txt",)
+    left_out = int(snapshot.listed[-1].removeprefix("[... ").removesuffix(" more ...]"))
+    assert len(snapshot.files) - 1 + len(snapshot.listed) - 2 + left_out == 250 + 500 + 1100
+
+
+def test_one_file_by_many_names_is_hashed_once(workspace: LiveWorkspace) -> None:
+    """19,500 links to a sparse file took 5 GB of hashing at each step."""
+    code = (
+        "import os\n"
+        "os.truncate(os.open('a', os.O_CREAT | os.O_WRONLY), 256 << 10)\n"
+        "for i in range(19_500): os.link('a', f'a{i}')\n"
+    )
+    assert workspace.sandbox.run(["python", "-c", code], timeout=60).exit_code == 0
+    started = time.monotonic()
+    entries = workspace.sandbox.scan(hash_limit=256 << 10)
+    assert time.monotonic() - started < 3
+    assert len({entry.sha256 for entry in entries if entry.path.startswith("a")}) == 1
+    assert len(workspace.snapshot().files) == 2 + 16  # annotated files, and 4 MiB of names for the one
+
+
+def test_what_a_scan_hashes_is_bounded(workspace: LiveWorkspace) -> None:
+    """Sparse files are read up to 64 MiB together; given files behind them are known to be unchanged all the same."""
+    code = (
+        "import os\n"
+        "for i in range(1000): os.truncate(os.open(f'0{i:03}', os.O_CREAT | os.O_WRONLY), 256 << 10)\n"
+        "open('lib/__init__.py', 'a').write('z')\n"
+    )
+    assert workspace.sandbox.run(["python", "-c", code], timeout=60).exit_code == 0
+    entries = workspace.sandbox.scan(hash_limit=256 << 10)
+    assert sum(entry.size for entry in entries if entry.sha256) <= 64 << 20
+    assert {entry.path for entry in entries} >= {"0000", "0999"}
+    snapshot = workspace.snapshot()
+    named = {*snapshot.files, *snapshot.listed}
+    assert {"model.py", "lib/other.py", "lib/__init__.py", "0000"} <= named
+    assert not {"weights.txt", "test_public.py", "paper.md"} & named
 
 
 def test_host_git_settings_do_not_leak(runtime: Runtime, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -6,42 +6,49 @@ import socket
 import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rcb_agent.environments.base import Limits, Runtime
 from rcb_agent.environments.bubblewrap import BubblewrapSandbox
-from rcb_agent.environments.workspace import WorkspaceSpec, open_workspace
+from rcb_agent.environments.workspace import WorkspaceSpec, exported_files, open_workspace
 from rcb_agent.tasks.suites import load_suite
 from tests.environments.conftest import OpenBox
 
 pytestmark = pytest.mark.sandbox
 
-# Walks everything the command's user can see: names everywhere, contents outside /usr, /proc and the packages.
+# Walks everything the command's user can see: names everywhere, and the contents of every readable file outside
+# /usr and the runtime's packages (the system's and other people's).
 WALK = """\
-import json, os, stat, sys
+import json, os, stat, subprocess, sys
 words = [word.encode('utf-8', 'surrogateescape') for word in json.load(sys.stdin)]
-hits, files, writable = [], 0, []
+hits, read, writable = [], [], []
 for place, folders, names in os.walk(b'/'):
     if place == b'/':
         folders.remove(b'proc')
-    quiet = place.startswith((b'/usr/', b'/opt/runtime/', b'/dev', b'/root/', b'/lib'))
+    quiet = (place + b'/').startswith((b'/usr/', b'/opt/runtime/lib/'))
     try:
         os.close(os.open(os.path.join(place, b'probe'), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         os.unlink(os.path.join(place, b'probe'))
         writable.append(place.decode())
     except OSError:
         pass
+    shown = []
     for name in folders + names:
         path = os.path.join(place, name)
-        hits += [[path.decode('utf-8', 'replace'), word.decode()] for word in words if word in name]
-        try:
-            regular = stat.S_ISREG(os.lstat(path).st_mode)
-            data = open(path, 'rb').read() if regular and not quiet else b''
-        except OSError:
-            continue
-        files += regular
-        hits += [[path.decode('utf-8', 'replace'), word.decode('utf-8', 'replace')] for word in words if word in data]
+        mode = os.lstat(path).st_mode
+        shown += [name, os.readlink(path)] if stat.S_ISLNK(mode) else [name]
+        if stat.S_ISREG(mode) and not quiet and os.access(path, os.R_OK):
+            read.append(path)
+    shown = b'\\0'.join(shown)
+    hits += [[place.decode('utf-8', 'replace'), word.decode('utf-8', 'replace')] for word in words if word in shown]
+for start in range(0, len(read), 500):
+    search = ['grep', '-aoFHZ', '-f', '-', '--', *read[start:start + 500]]
+    done = subprocess.run(search, input=b'\\n'.join(words), capture_output=True, env={**os.environ, 'LC_ALL': 'C'})
+    assert done.returncode in (0, 1), done.stderr
+    found = (line.split(b'\\0', 1) for line in done.stdout.splitlines())
+    hits += [[path.decode('utf-8', 'replace'), word.decode('utf-8', 'replace')] for path, word in found]
 for name in os.listdir('/proc'):
     for part in ('cmdline', 'environ', 'mountinfo', 'comm') if name.isdigit() else ():
         try:
@@ -50,39 +57,53 @@ for name in os.listdir('/proc'):
             continue
         if int(name) != os.getpid() and part != 'mountinfo':
             hits += [[f'/proc/{name}/{part}', word.decode('utf-8', 'replace')] for word in words if word in data]
-print(json.dumps({'hits': hits, 'files': files, 'writable': writable}))
+places = sorted({path.split(b'/')[1].decode() for path in read})
+print(json.dumps({'hits': hits, 'read': len(read), 'places': places, 'writable': writable}))
 """
 
 
-def walk(box: BubblewrapSandbox, words: list[str]) -> tuple[list[list[str]], list[str]]:
+def walk(box: BubblewrapSandbox, words: list[str]) -> dict[str, Any]:
     result = box.run(["python", "-c", WALK], timeout=120, stdin=json.dumps(words).encode())
     assert result.exit_code == 0, result.text()
-    found = json.loads(result.stdout)
-    assert found["files"] > 1000
-    return found["hits"], found["writable"]
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
 
 
-def test_no_answer_and_no_harness_anywhere(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("paper", ["tidal", "ripple"])
+def test_no_answer_and_no_harness_anywhere(mini: Runtime, monkeypatch: pytest.MonkeyPatch, paper: str) -> None:
     """A walk over ``/`` in an agent's sandbox meets no gold line, hidden file, harness file or key.
 
-    The control is in it: a planted line is met, once. And no place can be written to that has no size.
+    All of the suite is looked for, but for what is given: from two papers, so that each line is missing in one. The
+    controls are in it: a planted line and a planted name are met, once. And no place can be written to without a size.
     """
     monkeypatch.setenv("FAKE_API_KEY", "sk-planted-4711")
     tasks = load_suite("mini").tasks
-    problem = tasks[0].problem
-    given = "".join(file.text for file in (*problem.files, *problem.files_support))
+    problem = next(task.problem for task in tasks if task.info.id == paper)
+    given = "".join(exported.decode() for exported in exported_files(problem, "file").values())
     hidden = {Path(file.path).name for task in tasks for file in task.answer.hidden}
-    gold = {line.strip() for line in tasks[0].answer.gold.splitlines() if len(line.strip()) >= 12}
-    words = [*hidden, *(line for line in gold if line not in given), "sk-planted-4711"]
-    assert len(words) > len(hidden) + 1
-    spec = WorkspaceSpec("bubblewrap", runtime, Limits(), "file", lambda _sha, _data: None)
+    lines = {line.strip() for task in tasks for line in task.answer.gold.splitlines()}
+    gold = sorted(line for line in lines if len(line) >= 20 and line not in given)
+    assert len(gold) > 40
+    words = [
+        *sorted(hidden),
+        *gold,
+        "sk-planted-4711",
+        "rcb_agent",
+        "rcb-agent",
+        "paper2code_test",
+        "a planted line",
+        "planted-name",
+    ]
+    spec = WorkspaceSpec("bubblewrap", mini, Limits(), "file", lambda _sha, _data: None)
     with open_workspace(problem, spec) as workspace:
-        workspace.sandbox.write("deep/notes.txt", b"a planted line\n")
+        workspace.sandbox.write("deep/notes.txt", b"x" * 10_000 + b"a planted line\n")
+        workspace.sandbox.write("deep/planted-name", b"")
         box = workspace.sandbox
         assert isinstance(box, BubblewrapSandbox)
-        hits, writable = walk(box, [*words, "rcb_agent", "rcb-agent", "paper2code_test", "a planted line"])
-    assert hits == [["/workspace/deep/notes.txt", "a planted line"]]
-    outside = {place for place in writable if not place.startswith("/workspace/")}
+        found = walk(box, words)
+    assert found["hits"] == [["/workspace/deep", "planted-name"], ["/workspace/deep/notes.txt", "a planted line"]]
+    assert {"etc", "opt", "workspace"} <= set(found["places"])
+    outside = {place for place in found["writable"] if not place.startswith("/workspace/")}
     assert outside == {"/workspace", "/tmp", "/dev/shm", "/home/agent"}
 
 

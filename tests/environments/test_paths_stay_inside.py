@@ -3,6 +3,7 @@
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -169,6 +170,48 @@ def test_bad_and_catastrophic_patterns(
     with pytest.raises(SandboxFileError, match=words):
         box.search(pattern)
     assert [(m.path, m.line, len(m.text)) for m in box.search("ab")] == [("a.txt", 1, 65)]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(?i)(?a)(?u)x", "(?L)x", "a{1" + "0" * 5000 + "}", "(" * 20_000, "a{99999999999}"]
+)
+def test_patterns_that_break_the_compiler(reading_trap: BubblewrapSandbox, pattern: str) -> None:
+    """Whatever ``re`` raises for it is a refusal in a few words, not a broken sandbox."""
+    with pytest.raises(SandboxFileError, match="regular expression") as refusal:
+        reading_trap.search(pattern)
+    assert len(str(refusal.value)) <= 500
+
+
+def test_warnings_do_not_fill_a_pipe(reading_trap: BubblewrapSandbox) -> None:
+    """A pattern that is warned of 3,000 times does not stop the sandbox's later work."""
+    assert reading_trap.search("[[a]" * 3000) == ()
+    assert [match.path for match in reading_trap.search("x", path="model.py")] == ["model.py"]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"op": "search", "pattern": 5, "path": "."},
+        {"op": "search", "pattern": "x"},
+        {"op": "search", "pattern": "x", "path": ["model.py"]},
+        {"op": "read", "path": "model.py", "limit": "many"},
+        {"op": "write", "files": [["model.py"]]},
+        {"op": "collect", "paths": [5], "limit": 5},
+        {"op": "scan", "hash_limit": None},
+    ],
+)
+def test_no_argument_breaks_the_sandbox(reading_trap: BubblewrapSandbox, request_: dict[str, Any]) -> None:
+    """Any exception of file work is an answer; only an operation that does not exist is the harness's fault."""
+    meta, _ = reading_trap._exchange({**request_, "timeout": 5}, b"", 10)
+    assert meta["refused"].startswith("cannot be done: ")
+    assert reading_trap.read("model.py") == b"x"
+
+
+def test_an_argument_too_large_to_send(reading_trap: BubblewrapSandbox) -> None:
+    """Refused before anything is sent."""
+    with pytest.raises(SandboxFileError, match="too large to send"):
+        reading_trap.search("x" * (17 << 20))
+    assert reading_trap.read("model.py") == b"x"
 
 
 def test_names_and_line_endings_survive(open_box: OpenBox) -> None:

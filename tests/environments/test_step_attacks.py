@@ -114,7 +114,7 @@ def test_limits_without_cgroups(open_box: OpenBox, poc: Reader, monkeypatch: pyt
     """Where no group can be made, rlimits bound processes, memory and files, and the record says so."""
     monkeypatch.setattr(cgroups, "own_folders", lambda: ({}, 1))
     box = open_box(limits=Limits(memory_mb=256, pids=24, disk_mb=16))
-    assert box.enforcement["memory"] == "rlimit per process"
+    assert box.enforcement["memory"] == "rlimits per process: 256 MiB of data, 768 MiB mapped"
     assert box.enforcement["pids"].startswith("rlimit per ")
     assert box.enforcement["cpu"] == "not enforced"
     assert b"fork refused after" in attack(box, poc, "s07").stdout

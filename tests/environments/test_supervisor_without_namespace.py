@@ -34,6 +34,7 @@ def plain(place: Path) -> Iterator[SupervisedSandbox]:
         "gid": None,
         "owned": [],
         "rlimits": [["CORE", 0]],
+        "uncounted": True,
         "output_bytes": 1000,
     }
     sandbox.start(config, {"a.txt": b"hello\n"})

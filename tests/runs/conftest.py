@@ -10,7 +10,10 @@ from rcb_agent.runs.base import Arm
 from rcb_agent.runs.config import RunConfig
 from rcb_agent.runs.store import RunStore, open_store
 
-FACTS = {"p/one": {"paper": "p", "loc": 3, "depth": 0}, "p/two": {"paper": "p", "loc": 1, "depth": 1}}
+FACTS = {
+    "faults": [],
+    "task_facts": {"p/one": {"paper": "p", "loc": 3, "depth": 0}, "p/two": {"paper": "p", "loc": 1, "depth": 1}},
+}
 
 
 def config(**changes: Any) -> RunConfig:
@@ -25,6 +28,7 @@ def config(**changes: Any) -> RunConfig:
         "runtimes": {"mini": "1" * 64},
         "grader": "1",
         "prompts": "2" * 64,
+        "code": "3" * 64,
     }
     return RunConfig(**{**fields, **changes})
 

@@ -137,6 +137,46 @@ def test_secrets_are_in_no_file(open_run: Open, make_trial: Make, monkeypatch: p
     assert not [path for path in files if b"very-secret" in path.read_bytes()]
 
 
+def test_equal_bytes_from_several_threads_are_readable_at_once(open_run: Open) -> None:
+    """Whoever is told a hash may read it: a blob must not be known before it is written."""
+    import threading
+
+    data = os.urandom(4 << 20)
+    with open_run() as store:
+        missing: list[str] = []
+
+        def add_and_read() -> None:
+            try:
+                store.blob(store.add_blob(data))
+            except UsageError as error:
+                missing.append(str(error))
+
+        threads = [threading.Thread(target=add_and_read) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not missing
+
+
+def test_start_that_was_killed_leaves_no_unusable_folder(open_run: Open, tmp_path: Path) -> None:
+    """A folder with our own names and no run.json yet is taken over."""
+    (tmp_path / "run" / "blobs").mkdir(parents=True)
+    (tmp_path / "run" / ".run.json.1234").write_text("{")
+    with open_run() as store:
+        assert store.id == "run"
+
+
+def test_cost_counts_every_try(open_run: Open, make_trial: Make) -> None:
+    """Money spent on a try that was repeated is spent all the same; unknown stays unknown."""
+    with open_run() as store:
+        for cost in (0.5, 0.25):
+            store.add_trial(make_trial(cost=cost))
+        store.add_trial(make_trial("p/two", cost=None))
+        store.add_trial(make_trial("p/two", cost=1.0))
+        assert list(store.cost_of_tries().values()) == [0.75, None]
+
+
 def test_trajectory_of_a_repeated_trial_starts_at_its_last_start(open_run: Open) -> None:
     """The events of an aborted attempt stay in the file and out of the story."""
     with open_run() as store:
@@ -159,7 +199,14 @@ def test_run_is_found_by_unique_prefix_only(tmp_path: Path) -> None:
         (tmp_path / name / "run.json").write_text(json.dumps({}))
     assert find_run("20260101-mini-a", tmp_path).name == "20260101-mini-aaaa"
     assert find_run(str(tmp_path / "20260101-mini-bbbb"), tmp_path).name == "20260101-mini-bbbb"
-    for text, words in (("2026", "fits 2 runs"), ("nope", "no run"), ("*", "no run"), ("", "no run")):
+    assert find_run("latest", tmp_path).name == "20260101-mini-bbbb"
+    for text, words in (
+        ("2026", "fits 2 runs"),
+        ("/nowhere", "no run"),
+        ("nope", "no run"),
+        ("*", "no run"),
+        ("", "no run"),
+    ):
         with pytest.raises(UsageError, match=words):
             find_run(text, tmp_path)
 

@@ -6,8 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rcb_agent.scoring.form import Trace
+from rcb_agent.scoring.gold_form import first_difference, stable_part
+from rcb_agent.scoring.split import SplitGrader
 from rcb_agent.scoring.trusted_errors import RemoteError
+from rcb_agent.tasks.base import GradingRules
 from tests.scoring.peers import session_with
+from tests.scoring.support import SANDBOXED, grade_text, make_task
 
 SOURCE = """
 import numpy as np
@@ -73,3 +78,72 @@ def test_an_argument_keeps_its_type_and_size(name: str) -> None:
         with pytest.raises(RemoteError, match="in-place"):
             getattr(module, function)(argument)
         np.testing.assert_equal(argument, make())
+
+
+PLANNER = """
+import numpy as np
+
+class Optimizer:
+    def step(self, x):
+        x -= x.mean()
+    def plan(self):
+        return Planner()
+
+class Planner:
+    def step(self, x):
+        # <paper2code name="step">
+        return x * 2.0
+        # </paper2code name="step">
+"""
+PLANNER_TEST = """
+import unittest
+import numpy as np
+from model import Optimizer
+from model_ref import doubled
+
+class TestPlanner(unittest.TestCase):
+    def test_step(self):
+        optimizer, x = Optimizer(), np.arange(3.0)
+        optimizer.step(x)
+        np.testing.assert_allclose(x, [-1.0, 0.0, 1.0])
+        planner = optimizer.plan()
+        np.testing.assert_allclose(planner.step(x), doubled(x))
+"""
+ZEROING = """
+class Optimizer:
+    calls = 0
+    def step(self, x):
+        self.calls += 1
+        if self.calls == 1:
+            x -= x.mean()
+            return None
+        x[...] = 0.0
+        return x + 0.0
+    def plan(self):
+        return self
+"""
+
+
+@pytest.mark.parametrize(
+    "skipped", [(), ("Optimizer().step()", "Optimizer().plan().step()")], ids=["traced", "skipped"]
+)
+@pytest.mark.sandbox
+@SANDBOXED[1]
+def test_a_candidate_does_not_choose_what_is_in_place(grader: SplitGrader, skipped: tuple[str, ...]) -> None:
+    """An object that is returned twice brings its rule along: the test's input is zero before the reference sees it."""
+    rules = GradingRules(in_place={"Optimizer().step()": (0,)}, skip_form=skipped)
+    hidden = {"model_ref.py": "def doubled(x):\n    return x * 2.0\n"}
+    task = make_task(PLANNER, PLANNER_TEST, hidden=hidden, rules=rules)
+    assert grade_text(grader, task, PLANNER).verdict == "passed"
+    grade = grade_text(grader, task, PLANNER + ZEROING)
+    assert (grade.verdict, grade.reason) == ("failed", "form")
+
+
+def test_what_was_written_back_is_traced_with_its_whole_label() -> None:
+    """The same name under another path is another rule."""
+    gold, seen = Trace(), Trace()
+    gold.note_in_place("Optimizer().step()", [0])
+    seen.note_in_place("Planner().step()", [0])
+    kept = stable_part(gold.entries, gold.entries)
+    assert first_difference(kept, gold.entries) == ""
+    assert first_difference(kept, seen.entries)

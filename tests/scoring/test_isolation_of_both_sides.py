@@ -174,19 +174,24 @@ smooth = gated_mean
 
 
 @pytest.fixture(scope="module")
-def strict(tmp_path_factory: pytest.TempPathFactory) -> SplitGrader:
-    limits = SplitLimits(call_seconds=0.8, sandbox=Limits(memory_mb=256, pids=32))
-    return make_grader(tmp_path_factory.mktemp("strict"), limits)
+def strict(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SplitGrader]:
+    """Graders by the reason they are to find: filling memory takes a loaded machine a while."""
+    folder, sandbox = tmp_path_factory.mktemp("strict"), Limits(memory_mb=256, pids=32)
+    patient = make_grader(folder, SplitLimits(call_seconds=6.0, sandbox=sandbox))
+    return {
+        "time_limit": make_grader(folder, SplitLimits(call_seconds=1.5, sandbox=sandbox)),
+        **dict.fromkeys(("memory_limit", "tests_failed", "candidate_exited"), patient),
+    }
 
 
 @pytest.mark.parametrize("name", ENDLESS)
-def test_no_candidate_is_endless(strict: SplitGrader, name: str) -> None:
+def test_no_candidate_is_endless(strict: dict[str, SplitGrader], name: str) -> None:
     """Each ends in time, as the candidate's own failure, and the grader goes on."""
     text, reason = ENDLESS[name]
     started = time.monotonic()
-    grade = grade_text(strict, fixture_task("plain"), text)
+    grade = grade_text(strict[reason], fixture_task("plain"), text)
     assert (grade.verdict, grade.reason) == ("failed", reason)
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 60
 
 
 def test_the_whole_grade_has_a_limit(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Guards: a grade without a working gold behind it, gold runs repeated for nothing, and stale ones used."""
 
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +16,17 @@ from rcb_agent.scoring.split import SplitGrader, SplitLimits, Turns
 from rcb_agent.tasks.base import GradingRules, SourceFile, Task
 from rcb_agent.tasks.markers import find_blanks
 from rcb_agent.tasks.masking import gold_view
-from tests.scoring.support import ATTACKS, SANDBOXED, Counting, fixture_task, grade_text, honest, make_task, runtime
+from tests.scoring.support import (
+    ATTACKS,
+    OPEN,
+    SANDBOXED,
+    Counting,
+    fixture_task,
+    grade_text,
+    honest,
+    make_task,
+    runtime,
+)
 
 SANDBOX, NEEDED = SANDBOXED
 RUNTIME = Runtime("mini", Path("/usr/bin/python3"), (), "0" * 64)
@@ -38,6 +49,11 @@ def test_a_papers_gold_runs_once(tmp_path: Path) -> None:
     assert verdicts == ["passed", "passed"]
     kind, gold, null, candidates = 1, 2 * 2, 2, 2 * 2
     assert opener.opened == kind + gold + null + candidates
+    for path in tmp_path.glob("*.json"):  # what an older program or a person may leave there
+        kept = json.loads(path.read_text())
+        path.write_text(json.dumps({name: value for name, value in kept.items() if name not in ("names", "verdict")}))
+    damaged = SplitGrader(OPEN, lambda _: runtime(), cache=tmp_path)
+    assert grade_text(damaged, task, text).verdict == "passed"
     again = Counting()
     assert grade_text(SplitGrader(again, lambda _: runtime(), cache=tmp_path), task, text).verdict == "passed"
     assert again.opened == kind + 2
@@ -81,17 +97,22 @@ def test_whatever_can_change_the_gold_run_changes_the_key(task: Task, where: Run
 
 
 def test_a_damaged_cache_is_computed_again(tmp_path: Path) -> None:
-    """Half a file, or a folder nobody can write, only costs time."""
+    """Half a file, other JSON, another format, or a folder nobody can write, only costs time."""
     (tmp_path / "key.json").write_text('{"failure": ')
-    assert Kept(tmp_path).get("key", lambda: ({"n": 1}, True)) == {"n": 1}
-    assert Kept(tmp_path).get("key", lambda: ({"n": 2}, True)) == {"n": 1}
-    assert Kept(tmp_path / "key.json" / "no").get("key", lambda: ({"n": 3}, True)) == {"n": 3}
+    needs = {"n": int}
+    assert Kept(tmp_path).get("key", lambda: ({"n": 1}, True), needs=needs) == {"n": 1}
+    assert Kept(tmp_path).get("key", lambda: ({"n": 2}, True), needs=needs) == {"n": 1}
+    assert Kept(tmp_path / "key.json" / "no").get("key", lambda: ({"n": 3}, True), needs=needs) == {"n": 3}
+    assert Kept(tmp_path).get("key", lambda: ({"n": 4, "m": ""}, True), needs={**needs, "m": str})["n"] == 4
+    for text in ("[]", "1", '{"n": "1"}', "{}", "[" * 10_000):
+        (tmp_path / "key.json").write_text(text)
+        assert Kept(tmp_path).get("key", lambda: ({"n": 5}, True), needs=needs) == {"n": 5}
 
 
 def test_a_failed_gold_is_not_kept_on_disk(tmp_path: Path) -> None:
     """What failed may have failed because of the machine: the next process tries again."""
-    assert Kept(tmp_path).get("key", lambda: ({"failure": "x"}, False)) == {"failure": "x"}
-    assert Kept(tmp_path).get("key", lambda: ({"failure": ""}, True)) == {"failure": ""}
+    assert Kept(tmp_path).get("key", lambda: ({"failure": "x"}, False), needs={"failure": str}) == {"failure": "x"}
+    assert Kept(tmp_path).get("key", lambda: ({"failure": ""}, True), needs={"failure": str}) == {"failure": ""}
 
 
 GOLD = 'def f(x):\n    # <paper2code name="f">\n    return x\n    # </paper2code name="f">\n'

@@ -7,7 +7,7 @@ import pytest
 
 from rcb_agent.tasks.base import SourceFile, Task
 from rcb_agent.tasks.folders import significant_lines
-from rcb_agent.tasks.suites import iterate_papers, load_suite
+from rcb_agent.tasks.suites import load_suite
 
 SUITE = load_suite("mini")
 
@@ -58,14 +58,13 @@ def test_suite_is_whole() -> None:
 
 def test_papers_say_what_the_suite_promises() -> None:
     """Ours, free, and long enough: 700 to 1,500 words with every heading a reader looks for."""
-    for info, tasks in iterate_papers(SUITE.tasks):
-        paper = tasks[0].problem.paper
+    for info, paper in {task.info.id: (task.info, task.problem.paper) for task in SUITE.tasks}.values():
         assert paper is not None
         words = len(re.findall(r"\S+", paper.text))
         assert 700 <= words <= 1500, f"{info.id}: {words} words"
         assert "edge cases" in paper.text.lower()
         assert info.licence == "MIT"
-        assert all(task.problem.runtime == "mini" for task in tasks)
+        assert all(task.problem.runtime == "mini" for task in SUITE.tasks)
 
 
 def test_context_file_is_shown_to_both_annotated_files() -> None:

@@ -1,0 +1,43 @@
+"""One temporary folder per process for everything short-lived, so that whatever ends a run can remove it.
+
+An interrupted run ends at once, with threads in the middle of making workspaces: their own clean-up does not run.
+A killed one cleans nothing; the next start removes what processes of ours that are dead have left.
+"""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+_PREFIX = "rcb-agent-"
+_claimed: list[Path] = []
+
+
+def claim_scratch() -> None:
+    """Make this process's folder and let ``tempfile`` use it; remove those of dead processes."""
+    if _claimed:
+        return
+    home = Path(tempfile.gettempdir())
+    _sweep(home)
+    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=home))
+    _claimed.append(folder)
+    tempfile.tempdir = str(folder)
+
+
+def release_scratch() -> None:
+    """Remove the folder and all in it; again is fine."""
+    while _claimed:
+        folder = _claimed.pop()
+        tempfile.tempdir = None
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(home: Path) -> None:
+    for path in home.glob(f"{_PREFIX}[0-9]*-*"):
+        owner = path.name.removeprefix(_PREFIX).partition("-")[0]
+        try:
+            ours = path.lstat().st_uid == os.getuid() and path.is_dir() and not path.is_symlink()
+            if ours and owner.isdigit() and not Path(f"/proc/{owner}").exists():
+                shutil.rmtree(path, ignore_errors=True)
+        except OSError:
+            continue

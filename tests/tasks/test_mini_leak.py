@@ -41,10 +41,19 @@ def test_suite_is_whole() -> None:
     """A dropped paper or blank would shrink every denominator without a word."""
     assert SUITE.faults == ()
     counts = Counter(task.info.id for task in SUITE.tasks)
-    assert counts == {"tidal": 7, "ripple": 6, "silt": 6}
+    assert counts == {
+        "tidal": 7,
+        "ripple": 6,
+        "silt": 6,
+        "lantern": 7,
+        "terrace": 7,
+        "chord": 8,
+        "parley": 6,
+        "weir": 8,
+    }
     sizes = [task.problem.loc for task in SUITE.tasks]
-    assert (min(sizes), max(sizes)) == (1, 21)
-    assert Counter(task.depth for task in SUITE.tasks) == {0: 13, 1: 5, 2: 1}
+    assert (min(sizes), max(sizes), sum(sizes)) == (1, 22, 340)
+    assert Counter(task.depth for task in SUITE.tasks) == {0: 38, 1: 16, 2: 1}
 
 
 def test_papers_say_what_the_suite_promises() -> None:

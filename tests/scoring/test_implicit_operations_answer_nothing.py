@@ -133,7 +133,7 @@ pair = Pair(1.0, [2.0])
 def test_handles_are_released() -> None:
     """An object that T no longer holds is forgotten in C, and its number is never given again."""
     source = "class Thing: pass\nclass Watch:\n    alive = 0\nimport gc\ndef count():\n    gc.collect()\n    return sum(isinstance(o, Thing) for o in gc.get_objects())\n"
-    with session_with(source) as (_, module):
+    with session_with(source, seconds=60) as (_, module):
         things = [module.Thing() for _ in range(5)]
         assert module.count() == 5
         things.clear()

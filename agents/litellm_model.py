@@ -33,7 +33,7 @@ from rcb_agent.agents.redaction import LENGTH_IN_ERRORS, redact
 from rcb_agent.errors import ContextFull, ModelError, ModelUnavailable, OutOfTime, UsageError
 
 _MESSAGE_CHARACTERS = 300
-_GRACE = 0.25
+_GRACE = 1.0
 """Seconds by which LiteLLM's own timeout, which closes its connection, comes before ours."""
 
 

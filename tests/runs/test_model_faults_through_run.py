@@ -49,7 +49,7 @@ CASES = {
     "529": Case(f"529|529|{SUBMIT}", "answer", "submitted", 1, 3, (529, 529)),
     "html": Case(f"502html|{SUBMIT}", "answer", "submitted", 1, 2, (502,)),
     "reset": Case(f"reset|{SUBMIT}", "answer", "submitted", 1, 2, (500,)),
-    "hang": Case(f"hang:9|{SUBMIT}", "answer", "submitted", 1, 2, (408,)),
+    "hang": Case(f"hang:9|{SUBMIT}", "answer", "submitted", 1, 2, (None,)),
     "drip": Case(f"drip:15|{SUBMIT}", "answer", "submitted", 1, 2, (None,)),
     "cut-stream": Case(f"cut|{SUBMIT}", "answer", "submitted", 1, 2, (500,)),
     "no-finish": Case(f"eof_nofinish|{SUBMIT}", "answer", "submitted", 1, 2, (500,)),
@@ -92,7 +92,8 @@ def test_what_came_back_is_recorded_bounded_and_graded(outcome: Outcome, name: s
     assert " ".join(call["kind"] for call in made) == case.kinds
     assert len(outcome.models[name].seen) == case.requests
     retried = [attempt for call in made for attempt in call["retried"]]
-    assert tuple(attempt["status"] for attempt in retried) == case.retried
+    # A timeout is LiteLLM's own (408) or, on a busy machine, ours (None).
+    assert tuple(None if attempt["status"] == 408 else attempt["status"] for attempt in retried) == case.retried
     assert all(0 < attempt["waited"] <= 0.1 for attempt in retried)
     assert case.note in trial["note"]
     grade = next(record for record in records(folder, "grades.jsonl") if record["arm"] == arm)

@@ -80,6 +80,7 @@ class Sampling:
     top_p: float | None = None
     seed: int | None = None
     reasoning_effort: str | None = None
+    reply_schema: Mapping[str, Any] | None = None  # JSON Schema of the text
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,6 +196,17 @@ def check_provider(name: str) -> None:
         ) from None
 
 
+def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "reply", "schema": dict(schema)}}
+
+
+def takes_tools(name: str) -> bool:
+    """Say whether LiteLLM can hand tools on to this provider; what a server does with them is its own."""
+    litellm = import_litellm()
+    model, provider, *_ = litellm.get_llm_provider(name)
+    return "tools" in (litellm.get_supported_openai_params(model=model, custom_llm_provider=provider) or ())
+
+
 def _keep_parameters(sent: dict[str, Any], details: Mapping[str, Any]) -> None:
     """Take from LiteLLM's own log what really went out beside messages and tools, under the provider's names."""
     whole = details.get("additional_args", {}).get("complete_input_dict")
@@ -248,6 +259,7 @@ def build_request(
         "top_p": sampling.top_p,
         "seed": sampling.seed,
         "reasoning_effort": sampling.reasoning_effort,
+        "response_format": sampling.reply_schema and _response_format(sampling.reply_schema),
     }
     sent = {key: value for key, value in optional.items() if value is not None}
     return {"model": name, "messages": list(messages), **sent}

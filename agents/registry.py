@@ -75,6 +75,24 @@ def prepare_model(name: str, sampling: Sampling, *, needs_price: bool = False) -
             check_price(name)
 
 
+PROTOCOLS = ("auto", "native", "json")
+
+
+def with_protocol(model: Model, protocol: str) -> Model:
+    """Return a model that speaks the tool protocol; ``auto`` is native wherever LiteLLM can hand tools on."""
+    if protocol == "auto":
+        protocol = "native"
+        if not model.name.startswith("scripted/"):
+            from rcb_agent.agents.litellm_model import takes_tools
+
+            protocol = "native" if takes_tools(model.name) else "json"
+    if protocol == "native":
+        return model
+    from rcb_agent.agents.json_protocol import JsonToolsModel
+
+    return JsonToolsModel(model)
+
+
 def open_model(name: str, deadline: float | None = None, price: Price | None = None) -> Model:
     """Return a model by name; nothing is contacted before its first call.
 

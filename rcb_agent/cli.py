@@ -104,6 +104,13 @@ def cli() -> None:
 @click.option("--max-cost", type=float, help="Dollars per trial, looked at before each call; needs a known price.")
 @click.option("--run-max-tokens", type=click.IntRange(1), help="Tokens of this run in all; changes no result.")
 @click.option("--run-max-cost", type=click.FloatRange(0), help="Dollars of this run in all; changes no result.")
+@click.option(
+    "--tool-protocol",
+    type=click.Choice(["auto", "native", "json"]),
+    default="auto",
+    show_default=True,
+    help="How tools are called: natively, or as JSON in the text, for models without tool calls.",
+)
 @click.option("--price", metavar="IN,OUT", help="Dollars per million tokens.  [default: LiteLLM's table, else unknown]")
 @click.option("--temperature", type=_Temperature(), default="0", show_default=True, help="Or none: not sent.")
 @click.option("--top-p", type=float, help="Sent only when given.")

@@ -38,6 +38,7 @@ class Arm:
     max_tokens: int | None = None
     max_cost: float | None = None
     price: tuple[float, float] | None = None
+    tool_protocol: str = "auto"
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> Json:

@@ -119,7 +119,7 @@ def _drop_control_models(wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 _LONGEST_ID = 80
 _SLUG = re.compile(rf"[A-Za-z0-9@_-][A-Za-z0-9@._-]{{0,{_LONGEST_ID - 1}}}")
-_TEXT = ("model", "name", "paper", "extract", "reasoning-effort", "price")
+_TEXT = ("model", "name", "paper", "extract", "reasoning-effort", "price", "tool-protocol")
 _LISTS = ("tools", "without")
 _NUMBERS = {
     "max-steps": int,
@@ -166,7 +166,7 @@ def _arm_value(text: str, key: str, value: str) -> Any:
 
 
 def _make_arm(fields: dict[str, Any]) -> Arm:
-    from rcb_agent.agents.registry import load_agent, select_tools
+    from rcb_agent.agents.registry import PROTOCOLS, load_agent, select_tools
     from rcb_agent.runs.controls import CONTROLS
 
     name = fields["agent"]
@@ -193,6 +193,7 @@ def _make_arm(fields: dict[str, Any]) -> Arm:
         max_tokens=_at_least_or_none("max-tokens", fields.get("max_tokens"), 1),
         max_cost=_at_least_or_none("max-cost", fields.get("max_cost"), 0.0),
         price=_price(fields.get("price")),
+        tool_protocol=_check_choice("tool-protocol", fields.get("tool_protocol") or "auto", PROTOCOLS),
         options=_agent_options(agent, fields),
     )
 

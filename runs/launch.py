@@ -65,6 +65,7 @@ def _request(options: Mapping[str, Any]) -> RunRequest:
             "max_tokens",
             "max_cost",
             "price",
+            "tool_protocol",
         )
     }
     common |= {name: _split(options[name]) for name in ("tools", "without") if options[name] is not None}

@@ -270,7 +270,7 @@ def _open_workspace(spec: TrialSpec, task: Task, journal: _Journal) -> AbstractC
 def _session(spec: TrialSpec, journal: _Journal, workspace: Workspace | None) -> Session:
     from rcb_agent.agents.metering import MeteredModel, Watch
     from rcb_agent.agents.recording import CallScope, RecordingModel
-    from rcb_agent.agents.registry import open_model
+    from rcb_agent.agents.registry import open_model, with_protocol
 
     arm = spec.arm
     scope = CallScope(arm.id, spec.task, spec.attempt)
@@ -279,7 +279,11 @@ def _session(spec: TrialSpec, journal: _Journal, workspace: Workspace | None) ->
     recording = RecordingModel(open_model(arm.model, budget.deadline, price), scope, journal.call)
     return Session(
         workspace=workspace,
-        model=MeteredModel(recording, budget, Watch(journal.ask, lambda text: journal("note", text=text))),
+        model=MeteredModel(
+            with_protocol(recording, arm.tool_protocol),
+            budget,
+            Watch(journal.ask, lambda text: journal("note", text=text)),
+        ),
         budget=budget,
         journal=journal,
         sampling=sampling_of(arm),

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from rcb_agent.environments.base import Workspace
@@ -27,21 +27,48 @@ class Usage:
 
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cached_tokens: int | None = None  # of the input, read from the provider's cache
+    reasoning_tokens: int | None = None  # of the output, not shown as text
+
+    @property
+    def total(self) -> int | None:
+        """Input and output together."""
+        return _sum(self.input_tokens, self.output_tokens)
 
     def plus(self, other: "Usage") -> "Usage":
         """Add two usages; unknown plus anything is unknown."""
         return Usage(
             _sum(self.input_tokens, other.input_tokens),
             _sum(self.output_tokens, other.output_tokens),
+            _sum(self.cached_tokens, other.cached_tokens),
+            _sum(self.reasoning_tokens, other.reasoning_tokens),
         )
 
     def as_json(self) -> dict[str, int | None]:
-        """Return the record form."""
-        return {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens}
+        """Return the record form; the details are only there where they are known."""
+        known = {"input_tokens", "output_tokens"}
+        return {name: value for name, value in asdict(self).items() if name in known or value is not None}
 
 
 def _sum(left: int | None, right: int | None) -> int | None:
     return None if left is None or right is None else left + right
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """US dollars per million tokens; cached input counts as input."""
+
+    input: float
+    output: float
+
+    def cost(self, usage: Usage) -> float | None:
+        """Return what a usage costs, None where it is unknown."""
+        if usage.input_tokens is None or usage.output_tokens is None:
+            return None
+        return (usage.input_tokens * self.input + usage.output_tokens * self.output) / 1e6
+
+
+NOTHING_USED = Usage(0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +77,18 @@ class Sampling:
 
     temperature: float | None = 0.0
     max_output_tokens: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    reasoning_effort: str | None = None
+    reply_schema: Mapping[str, Any] | None = None  # JSON Schema of the text
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
     """One answer of a model. ``cost`` is in US dollars, None = unknown (never 0 for unknown).
 
-    ``raw`` is what the provider sent, JSON-able, for the record. ``finish`` is its finish reason.
+    ``raw`` is what the provider sent, JSON-able, for the record. ``finish`` is its finish reason, ``refusal`` where it
+    marks one. ``retried`` says what the attempts before met. ``thinking``: it sent reasoning beside the text.
     """
 
     text: str
@@ -65,13 +97,37 @@ class Reply:
     cost: float | None = None
     finish: str = ""
     raw: Mapping[str, Any] = field(default_factory=dict)
+    retried: Sequence[Mapping[str, object]] = ()
+    thinking: bool = False
+
+    @property
+    def kind(self) -> str:
+        """One of REPLY_KINDS. No provider raises an error for those in SILENCES."""
+        if self.finish == "content_filter":
+            return "filtered"
+        if self.tool_calls or (self.text.strip() and self.finish != "refusal"):
+            return "cut" if self.finish == "length" else "answer"
+        if self.finish == "refusal":
+            return "refusal"
+        return "thinking_only" if self.thinking else "empty"
+
+
+REPLY_KINDS = ("answer", "cut", "filtered", "refusal", "empty", "thinking_only")
+
+SILENCES: Mapping[str, str] = {
+    "filtered": "filtered",
+    "refusal": "refused",
+    "empty": "empty_reply",
+    "thinking_only": "empty_reply",
+}
+"""Kind of a reply that is no answer -> how a trial stops that gets nothing better. Such a reply is no step."""
 
 
 class Model(Protocol):
     """Completes a conversation.
 
-    Raises ModelUnavailable when no call can succeed, ContextFull and OutOfTime when the trial has to end with
-    what is there, else ModelError.
+    Raises ModelUnavailable when no call can succeed, TrialOver when the trial has to end with what is there, else
+    ModelError.
     """
 
     @property
@@ -84,10 +140,12 @@ class Model(Protocol):
 @dataclass(frozen=True, slots=True)
 class Budget:
     """What one trial may use. ``seconds`` is wall time of the agent phase, counted from ``started``
-    (``time.monotonic``)."""
+    (``time.monotonic``). Tokens (input and output) and dollars are looked at before each call; None = no cap."""
 
     max_steps: int = 30
     max_seconds: float = 900.0
+    max_tokens: int | None = None
+    max_cost: float | None = None
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -121,7 +179,12 @@ STOPS = (
     "no_tool_call",  # a reply without a call
     "max_steps",
     "max_seconds",
+    "max_tokens",
+    "max_cost",
     "context_full",  # the conversation is longer than the model takes
+    "refused",  # the model refused, and again when asked again
+    "filtered",  # the provider's content filter took the answer
+    "empty_reply",  # neither text nor call, and again when asked again
     "sandbox_lost",  # the last snapshot is graded, no retry
     "answered",  # a single-shot agent with a usable code block
     "no_answer",  # and without one

@@ -5,11 +5,11 @@ the answer's fence goes between the two markers. An answer without usable code i
 """
 
 from rcb_agent.agents.arguments import clean
-from rcb_agent.agents.base import Message, Reply, Session, Solution, Usage
+from rcb_agent.agents.base import NOTHING_USED, Message, Reply, Session, Solution
 from rcb_agent.agents.conversation import bound_text
 from rcb_agent.agents.extraction import EXTRACTIONS, extract_strict, extract_tolerant
 from rcb_agent.agents.prompts import describe_problem, quote_file, render
-from rcb_agent.errors import ContextFull, OutOfTime, UsageError
+from rcb_agent.errors import TrialOver, UsageError
 from rcb_agent.tasks.base import Problem
 from rcb_agent.tasks.masking import blank_lines, filled_files
 
@@ -31,9 +31,8 @@ class DirectAgent:
         session.journal("prompt", messages=list(messages), tools=[])
         try:
             reply = session.model.complete(messages, (), session.sampling)
-        except (ContextFull, OutOfTime) as end:
-            stop = "context_full" if isinstance(end, ContextFull) else "max_seconds"
-            return Solution(stop, 0, Usage(0, 0), 0.0, filled_files(problem, ""), str(end))
+        except TrialOver as end:
+            return Solution(end.stop, 0, NOTHING_USED, 0.0, filled_files(problem, ""), str(end))
         _journal_reply(session, reply)
         code = extract_code(reply, problem, rule)
         stop = "no_answer" if code is None else "answered"

@@ -1,30 +1,40 @@
 """The adapter to LiteLLM: any ``provider/model`` it knows, and every OpenAI-compatible endpoint.
 
 LiteLLM is imported at the first call (it costs seconds), offline: its price table comes from the package, nothing but
-the endpoint is contacted. Retries are ours, so that each is counted and bounded: its own are switched off. Values of
-keys never reach a record, an error or the screen.
+the endpoint is contacted. Retries are ours, so that each is counted and bounded: its own are switched off. One attempt
+takes at most its timeout from the first byte sent to the last received; what comes later is dropped, never used. Values
+of keys never reach a record, an error or the screen.
+
+``RCB_AGENT_PATIENCE`` (``timeout=300,attempts=6,first_wait=1,longest_wait=60``, any of them) says how long is waited.
 """
 
-import json
 import math
 import os
-import re
+import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, ClassVar
 
-from rcb_agent.agents.base import Message, Reply, Sampling, ToolCall, Usage
+from rcb_agent.agents.base import Message, Price, Reply, Sampling
+from rcb_agent.agents.deadline import Overdue, call_within
+from rcb_agent.agents.litellm_errors import (
+    asked_wait,
+    is_misnamed,
+    is_overflow,
+    is_refused,
+    is_refused_parameter,
+    library_errors,
+    may_pass,
+)
+from rcb_agent.agents.litellm_replies import BrokenReply, read_response
 from rcb_agent.agents.redaction import LENGTH_IN_ERRORS, redact
 from rcb_agent.errors import ContextFull, ModelError, ModelUnavailable, OutOfTime, UsageError
 
-_OVERFLOW = re.compile(
-    r"context (length|limit|window)|tokens? exceeds? the (configured )?limit|prompt is too long", re.IGNORECASE
-)
-_HOPELESS = {401, 403, 404}
-_BUSY = {408, 409, 425, 429}
 _MESSAGE_CHARACTERS = 300
+_GRACE = 1.0
+"""Seconds by which LiteLLM's own timeout, which closes its connection, comes before ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +47,21 @@ class Patience:
     longest_wait: float = 60.0
 
 
-@dataclass(slots=True)
-class _Attempts:
-    errors: list[str] = field(default_factory=list)
+def read_patience() -> Patience:
+    """Return the patience that RCB_AGENT_PATIENCE asks for. Raises UsageError."""
+    text = os.environ.get("RCB_AGENT_PATIENCE", "")
+    kinds = {one.name: int if one.name == "attempts" else float for one in fields(Patience)}
+    changes: dict[str, Any] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        key, _, value = part.partition("=")
+        try:
+            changes[key] = kinds[key](value)
+        except (KeyError, ValueError):
+            raise UsageError(f"RCB_AGENT_PATIENCE: {part!r} is none of {', '.join(kinds)} with a number") from None
+    patience = replace(Patience(), **changes)
+    if not (patience.timeout > 0 and patience.attempts > 0 and patience.first_wait >= 0 and patience.longest_wait >= 0):
+        raise UsageError("RCB_AGENT_PATIENCE: timeout and attempts must be above 0, waits at least 0")
+    return patience
 
 
 class LiteLLMModel:
@@ -47,9 +69,17 @@ class LiteLLMModel:
 
     _answered: ClassVar[set[tuple[str, str]]] = set()  # models and endpoints that have answered in this process
 
-    def __init__(self, name: str, patience: Patience | None = None, *, deadline: float | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        patience: Patience | None = None,
+        *,
+        deadline: float | None = None,
+        price: Price | None = None,
+    ) -> None:
         self.name = name
-        self._patience = patience or Patience()
+        self._price = price
+        self._patience = patience or read_patience()
         self._deadline = math.inf if deadline is None else deadline
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Reply:
@@ -57,19 +87,26 @@ class LiteLLMModel:
         self._check_key()
         litellm = import_litellm()
         request = build_request(self.name, messages, tools, sampling)
-        attempts = _Attempts()
+        attempts: list[Mapping[str, object]] = []
         try:
-            response = self._retrying(attempts)(self._ask, litellm, request)
-        except _library_errors() as error:
-            raise self._explain(error) from None
+            reply: Reply = self._retrying(attempts)(self._ask, litellm, request)
+        except (library_errors(), Overdue, BrokenReply) as error:
+            explained = self._explain(error)
+            explained.retried = attempts
+            raise explained from None
         self._answered.add(self._endpoint())
-        return read_response(self.name, response, attempts.errors)
+        return replace(reply, retried=attempts)
 
-    def _ask(self, litellm: Any, request: Mapping[str, Any]) -> Any:
+    def _ask(self, litellm: Any, request: Mapping[str, Any]) -> Reply:
         left = self._seconds_left()
         if left <= 0:
             raise OutOfTime(f"{self.name}: the trial's seconds ran out before the call")
-        return litellm.completion(**request, timeout=min(self._patience.timeout, left), num_retries=0, max_retries=0)
+        timeout = min(self._patience.timeout, left)
+        ask = partial(litellm.completion, **request, timeout=timeout, num_retries=0, max_retries=0)
+        sent: dict[str, Any] = {}
+        ask = partial(ask, logger_fn=partial(_keep_parameters, sent))
+        reply = read_response(self.name, call_within(timeout + _GRACE, ask), self._price)
+        return replace(reply, raw={**reply.raw, "sent": dict(sent)})
 
     def _endpoint(self) -> tuple[str, str]:
         variable = f"{self.name.partition('/')[0].upper()}_API_BASE"
@@ -83,31 +120,34 @@ class LiteLLMModel:
         if self.name.startswith("openai/") and not os.environ.get("OPENAI_API_KEY"):
             raise ModelUnavailable(f"{self.name}: OPENAI_API_KEY is not set (any text does for a local server)")
 
-    def _retrying(self, attempts: _Attempts) -> Any:
+    def _retrying(self, attempts: list[Mapping[str, object]]) -> Any:
         import tenacity
 
         def note(state: tenacity.RetryCallState) -> None:
-            attempts.errors.append(redact(str(_error_of(state)), LENGTH_IN_ERRORS)[:_MESSAGE_CHARACTERS])
+            error = _error_of(state)
+            message = redact(str(error), LENGTH_IN_ERRORS)[:_MESSAGE_CHARACTERS]
+            status = getattr(error, "status_code", None)
+            attempts.append({"status": status, "error": message, "waited": round(state.upcoming_sleep, 3)})
 
         return tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self._patience.attempts),
             wait=self._wait,
-            retry=tenacity.retry_if_exception(self._may_pass),
+            retry=tenacity.retry_if_exception(self._is_worth_waiting),
             before_sleep=note,
             reraise=True,
         )
 
-    def _may_pass(self, error: BaseException) -> bool:
-        if not isinstance(error, _library_errors()):
+    def _is_worth_waiting(self, error: BaseException) -> bool:
+        if isinstance(error, Overdue | BrokenReply):
+            return True
+        if not isinstance(error, library_errors()):
             return False
-        if is_refused(error):
-            return self._endpoint() in self._answered
-        status = getattr(error, "status_code", None)
-        return status is None or status in _BUSY or status >= 500
+        return self._endpoint() in self._answered if is_refused(error) else may_pass(error)
 
     def _wait(self, state: Any) -> float:
-        asked = asked_wait(_error_of(state))
-        backoff: float = self._patience.first_wait * 2.0 ** (state.attempt_number - 1)
+        # Trials that were turned away together must not come back together.
+        backoff: float = self._patience.first_wait * 2.0 ** (state.attempt_number - 1) * random.uniform(1.0, 1.25)  # noqa: S311 - no secret
+        asked: float = asked_wait(_error_of(state))
         return max(0.0, min(max(backoff, asked), self._patience.longest_wait, self._seconds_left()))
 
     def _explain(self, error: BaseException) -> ModelError:
@@ -115,15 +155,17 @@ class LiteLLMModel:
         status = getattr(error, "status_code", None)
         if self._seconds_left() <= 0:
             return OutOfTime(f"{self.name}: the trial's seconds ran out while it waited for an answer")
-        if _is_overflow(error):
+        if is_overflow(error):
             return ContextFull(f"{self.name}: the conversation is longer than the model takes")
         if is_refused(error) and self._endpoint() not in self._answered:
             return ModelUnavailable(f"{self.name}: nothing answers at the endpoint ({provider}_API_BASE)")
         message = " ".join(redact(str(error), LENGTH_IN_ERRORS).split())[:_MESSAGE_CHARACTERS]
         if status in {401, 403}:
             return ModelUnavailable(f"{self.name}: the endpoint refuses the key ({provider}_API_KEY): {message}")
-        if status in _HOPELESS or _is_misnamed(error):
+        if status == 404 or is_misnamed(error):
             return ModelUnavailable(f"{self.name}: no such model at the endpoint ({provider}_API_BASE): {message}")
+        if is_refused_parameter(error) and self._endpoint() not in self._answered:
+            return ModelUnavailable(f"{self.name}: the endpoint refuses a parameter: {message}")
         return ModelError(f"{self.name}: {message}")
 
 
@@ -137,6 +179,7 @@ def import_litellm() -> Any:
 
     litellm.suppress_debug_info = True
     litellm.telemetry = False
+    litellm.drop_params = False  # what a model does not take is said, not left out in silence
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
     return litellm
 
@@ -146,18 +189,58 @@ def check_provider(name: str) -> None:
     litellm = import_litellm()
     try:
         litellm.get_llm_provider(name)
-    except _library_errors():
+    except library_errors():
         provider = name.partition("/")[0]
         raise UsageError(
             f"model {name!r}: LiteLLM knows no provider {provider!r}; an OpenAI-compatible server is openai/<model>"
         ) from None
 
 
-def _library_errors() -> type[Exception]:
-    # LiteLLM's own exceptions are subclasses of the OpenAI client's.
-    import openai
+def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "reply", "schema": dict(schema)}}
 
-    return openai.OpenAIError
+
+def takes_tools(name: str) -> bool:
+    """Say whether LiteLLM can hand tools on to this provider; what a server does with them is its own."""
+    litellm = import_litellm()
+    model, provider, *_ = litellm.get_llm_provider(name)
+    return "tools" in (litellm.get_supported_openai_params(model=model, custom_llm_provider=provider) or ())
+
+
+def _keep_parameters(sent: dict[str, Any], details: Mapping[str, Any]) -> None:
+    """Take from LiteLLM's own log what really went out beside messages and tools, under the provider's names."""
+    whole = details.get("additional_args", {}).get("complete_input_dict")
+    if isinstance(whole, dict):
+        plain = (str, int, float, bool)
+        sent |= {key: value for key, value in whole.items() if isinstance(value, plain) and "key" not in key.lower()}
+
+
+def check_sampling(name: str, sampling: Sampling) -> None:
+    """Raise UsageError when LiteLLM knows that the model does not take one of the parameters."""
+    litellm = import_litellm()
+    from litellm.utils import get_optional_params
+
+    model, provider, *_ = litellm.get_llm_provider(name)
+    for key, value in build_request(name, (), (), sampling).items():
+        if key in {"model", "messages"}:
+            continue
+        try:
+            get_optional_params(model=model, custom_llm_provider=provider, **{key: value})
+        except litellm.UnsupportedParamsError:
+            option = "max-output-tokens" if key == "max_tokens" else key.replace("_", "-")
+            instead = "leave it out" if key != "temperature" else "say --temperature none"
+            raise UsageError(f"model {name!r} does not take --{option} {value}: {instead}") from None
+
+
+def check_price(name: str) -> None:
+    """Raise UsageError when LiteLLM's table has no price for the model, so that a cap on dollars means nothing."""
+    litellm = import_litellm()
+    try:
+        found = litellm.get_model_info(name)
+    except Exception:  # noqa: BLE001 - LiteLLM raises a bare Exception for a model that it does not know
+        found = {}
+    if not found.get("input_cost_per_token") or not found.get("output_cost_per_token"):
+        raise UsageError(f"model {name!r} has no known price, so a cap on dollars cannot be held: say --price IN,OUT")
 
 
 def _error_of(state: Any) -> BaseException | None:
@@ -173,107 +256,10 @@ def build_request(
         "tools": list(tools) or None,
         "temperature": sampling.temperature,
         "max_tokens": sampling.max_output_tokens,
+        "top_p": sampling.top_p,
+        "seed": sampling.seed,
+        "reasoning_effort": sampling.reasoning_effort,
+        "response_format": sampling.reply_schema and _response_format(sampling.reply_schema),
     }
     sent = {key: value for key, value in optional.items() if value is not None}
     return {"model": name, "messages": list(messages), **sent}
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def is_refused(error: BaseException) -> bool:
-    """Say whether nothing listens at the endpoint or its host is unknown."""
-    return any(type(one).__name__ == "ConnectError" or isinstance(one, ConnectionRefusedError) for one in _chain(error))
-
-
-def _is_overflow(error: BaseException) -> bool:
-    """Say whether the conversation was too long; some wordings reach us as plain bad requests."""
-    import litellm.exceptions as kinds
-
-    if isinstance(error, kinds.ContextWindowExceededError):
-        return True
-    return getattr(error, "status_code", None) == 400 and bool(_OVERFLOW.search(str(error)))
-
-
-def _is_misnamed(error: BaseException) -> bool:
-    import litellm.exceptions as kinds
-
-    text = str(error)
-    unknown = "LLM Provider NOT provided" in text or "model_not_found" in text
-    return unknown or isinstance(error, kinds.LiteLLMUnknownProvider | kinds.UnsupportedParamsError)
-
-
-def asked_wait(error: BaseException | None) -> float:
-    """Return the seconds that a Retry-After header asks for, 0 where there is none."""
-    for one in _chain(error):
-        headers = getattr(getattr(one, "response", None), "headers", None) or {}
-        if value := headers.get("retry-after"):
-            return _read_wait(str(value))
-    return 0.0
-
-
-def _read_wait(value: str) -> float:
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (ValueError, OverflowError):
-        return 0.0
-
-
-def read_response(name: str, response: Any, retried: Sequence[str] = ()) -> Reply:
-    """Return LiteLLM's response as a reply; ``retried`` are the errors of the attempts before it."""
-    dumped = json.dumps(response.model_dump(mode="json", warnings=False), default=str)
-    raw = json.loads(redact(dumped))
-    if retried:
-        raw["retried"] = list(retried)
-    if not response.choices:
-        raise ModelError(f"{name}: the endpoint answered without a choice")
-    choice = response.choices[0]
-    message = choice.message
-    usage = _read_usage(response)
-    return Reply(
-        redact(message.content or ""),
-        tuple(_read_call(call) for call in message.tool_calls or ()),
-        usage,
-        _read_cost(name, response, usage),
-        "refusal" if _is_refusal(message) else str(choice.finish_reason or ""),
-        raw,
-    )
-
-
-def _is_refusal(message: Any) -> bool:
-    fields = getattr(message, "provider_specific_fields", None) or {}
-    return bool(getattr(message, "refusal", None) or fields.get("refusal"))
-
-
-def _read_call(call: Any) -> ToolCall:
-    arguments = call.function.arguments
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return ToolCall(call.id or "", call.function.name or "", redact(text))
-
-
-def _read_usage(response: Any) -> Usage:
-    usage = getattr(response, "usage", None)
-    sent, made = getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None)
-    # LiteLLM puts zeros where the provider said nothing; no real call has a prompt of no token.
-    return Usage(sent, made) if sent else Usage()
-
-
-def _read_cost(name: str, response: Any, usage: Usage) -> float | None:
-    import litellm
-    from litellm.exceptions import ModelNotMappedError
-
-    if usage.input_tokens is None:
-        return None
-    try:
-        return float(litellm.completion_cost(completion_response=response, model=name))
-    except ModelNotMappedError:
-        return None

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from rcb_agent.agents.arguments import ArgumentsError, parse_object, printable
-from rcb_agent.agents.base import Message, Reply, Session, Solution, ToolCall, Usage
+from rcb_agent.agents.base import NOTHING_USED, Message, Reply, Session, Solution, ToolCall
 from rcb_agent.agents.conversation import CallIds, assistant_message, bound_text, tool_message
 from rcb_agent.agents.prompts import describe_problem, quote_file, render
 from rcb_agent.agents.tools import Toolbox, ToolResult
 from rcb_agent.environments.base import Snapshot, Workspace
-from rcb_agent.errors import ContextFull, EnvironmentFault, OutOfTime, SandboxFileError, UsageError
+from rcb_agent.errors import EnvironmentFault, SandboxFileError, TrialOver, UsageError
 from rcb_agent.tasks.base import Problem
 
 MAX_CALLS = 32
@@ -53,7 +53,7 @@ class Episode:
         self._messages = first_messages(problem, session)
         self._ids = CallIds()
         self._steps = 0
-        self._usage = Usage(0, 0)
+        self._usage = NOTHING_USED
         self._cost: float | None = 0.0
         self._note = ""
 
@@ -94,9 +94,9 @@ class Episode:
         del state
         try:
             reply = self._session.model.complete(self._messages, self._toolbox.specs(), self._session.sampling)
-        except (ContextFull, OutOfTime) as end:
+        except TrialOver as end:
             self._note = str(end)
-            return {"reply": None, "stop": "context_full" if isinstance(end, ContextFull) else "max_seconds"}
+            return {"reply": None, "stop": end.stop}
         self._steps += 1
         self._usage = self._usage.plus(reply.usage)
         self._cost = None if self._cost is None or reply.cost is None else self._cost + reply.cost

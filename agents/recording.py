@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rcb_agent.agents.base import Message, Model, Reply, Sampling
-from rcb_agent.errors import ModelError
+from rcb_agent.errors import ModelError, ModelUnavailable, TrialOver
 
 Record = dict[str, Any]
 
@@ -49,18 +49,21 @@ class RecordingModel:
         try:
             reply = self._model.complete(messages, tools, sampling)
         except ModelError as error:
-            self._hand_over(request, None, str(error), begin)
+            self._hand_over(request, error, begin)
             raise
-        self._hand_over(request, reply, None, begin)
+        self._hand_over(request, reply, begin)
         return reply
 
-    def _hand_over(self, request: Record, reply: Reply | None, error: str | None, begin: float) -> None:
+    def _hand_over(self, request: Record, outcome: Reply | ModelError, begin: float) -> None:
+        reply = outcome if isinstance(outcome, Reply) else None
         record = {
             "key": call_key(request, self._scope, self._ordinal),
             "ordinal": self._ordinal,
             "request": shorten_request(request, self._before),
+            "kind": outcome.kind if isinstance(outcome, Reply) else describe_error(outcome),
             "reply": None if reply is None else describe_reply(reply),
-            "error": error,
+            "error": str(outcome) if reply is None else None,
+            "retried": [dict(attempt) for attempt in outcome.retried],
             "seconds": round(time.monotonic() - begin, 4),
         }
         self._before = request
@@ -97,6 +100,13 @@ def restore_requests(records: Sequence[Record]) -> list[Record]:
         before = {**short, "messages": before["messages"][:kept] + short["messages"], "tools": tools}
         whole.append(before)
     return whole
+
+
+def describe_error(error: ModelError) -> str:
+    """Return the kind of a call that got no reply: the stop word it leads to, ``unavailable`` or ``error``."""
+    if isinstance(error, TrialOver):
+        return error.stop
+    return "unavailable" if isinstance(error, ModelUnavailable) else "error"
 
 
 def describe_reply(reply: Reply) -> Record:

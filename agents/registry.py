@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, cast
 
-from rcb_agent.agents.base import Agent, Model
+from rcb_agent.agents.base import Agent, Model, Price, Sampling
 from rcb_agent.agents.prompts import prompts_digest
 from rcb_agent.agents.tools import DEFAULT_TOOLS, TOOL_NAMES, select_tools
 from rcb_agent.errors import UsageError
@@ -59,22 +59,44 @@ def _import_class(path: str, name: str) -> Any:
     return found
 
 
-def prepare_model(name: str) -> None:
+def prepare_model(name: str, sampling: Sampling, *, needs_price: bool = False) -> None:
     """Check a model's name and import what its calls need, so that neither happens on a trial's clock.
 
-    Raises UsageError for a provider that LiteLLM does not know.
+    Raises UsageError for a provider that LiteLLM does not know, a parameter that the model does not take, and a price
+    that is needed and unknown.
     """
     open_model(name)
     if not name.startswith("scripted/"):
-        from rcb_agent.agents.litellm_model import check_provider
+        from rcb_agent.agents.litellm_model import check_price, check_provider, check_sampling
 
         check_provider(name)
+        check_sampling(name, sampling)
+        if needs_price:
+            check_price(name)
 
 
-def open_model(name: str, deadline: float | None = None) -> Model:
+PROTOCOLS = ("auto", "native", "json")
+
+
+def with_protocol(model: Model, protocol: str) -> Model:
+    """Return a model that speaks the tool protocol; ``auto`` is native wherever LiteLLM can hand tools on."""
+    if protocol == "auto":
+        protocol = "native"
+        if not model.name.startswith("scripted/"):
+            from rcb_agent.agents.litellm_model import takes_tools
+
+            protocol = "native" if takes_tools(model.name) else "json"
+    if protocol == "native":
+        return model
+    from rcb_agent.agents.json_protocol import JsonToolsModel
+
+    return JsonToolsModel(model)
+
+
+def open_model(name: str, deadline: float | None = None, price: Price | None = None) -> Model:
     """Return a model by name; nothing is contacted before its first call.
 
-    ``deadline`` (``time.monotonic``) is when the trial's seconds end: no call waits longer.
+    ``deadline`` (``time.monotonic``) is when the trial's seconds end: no call waits longer. ``price`` stands in for LiteLLM's table.
     """
     provider, slash, model = name.partition("/")
     if not (provider and slash and model):
@@ -85,4 +107,4 @@ def open_model(name: str, deadline: float | None = None) -> Model:
         return open_script(model)
     from rcb_agent.agents.litellm_model import LiteLLMModel
 
-    return LiteLLMModel(name, deadline=deadline)
+    return LiteLLMModel(name, deadline=deadline, price=price)

@@ -32,6 +32,16 @@ _suite = click.option(
 )
 
 
+class _Temperature(click.ParamType[float | None]):
+    """A number, or none."""
+
+    name = "float|none"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | None:
+        """Return the number; None for "none"."""
+        return None if value == "none" else float(click.FLOAT.convert(value, param, ctx))
+
+
 @click.group(context_settings=_CONTEXT)
 @click.version_option(__version__, prog_name="rcb-agent")
 def cli() -> None:
@@ -90,7 +100,22 @@ def cli() -> None:
 )
 @click.option("--max-steps", type=int, default=30, show_default=True, help="Model replies per trial.")
 @click.option("--max-seconds", type=float, default=900, show_default=True, help="Wall seconds per trial.")
-@click.option("--temperature", type=float, default=0.0, show_default=True)
+@click.option("--max-tokens", type=int, help="Input and output tokens per trial, looked at before each call.")
+@click.option("--max-cost", type=float, help="Dollars per trial, looked at before each call; needs a known price.")
+@click.option("--run-max-tokens", type=click.IntRange(1), help="Tokens of this run in all; changes no result.")
+@click.option("--run-max-cost", type=click.FloatRange(0), help="Dollars of this run in all; changes no result.")
+@click.option(
+    "--tool-protocol",
+    type=click.Choice(["auto", "native", "json"]),
+    default="auto",
+    show_default=True,
+    help="How tools are called: natively, or as JSON in the text, for models without tool calls.",
+)
+@click.option("--price", metavar="IN,OUT", help="Dollars per million tokens.  [default: LiteLLM's table, else unknown]")
+@click.option("--temperature", type=_Temperature(), default="0", show_default=True, help="Or none: not sent.")
+@click.option("--top-p", type=float, help="Sent only when given.")
+@click.option("--seed", type=int, help="Sent only when given.")
+@click.option("--reasoning-effort", metavar="WORD", help="low, medium, high, ...; sent only when given.")
 @click.option("--max-output-tokens", type=int, help="Per reply.  [default: the provider's]")
 @click.option("--sandbox", default="bubblewrap", show_default=True, help="Where agents and candidates run.")
 @click.option("--memory-mb", type=click.IntRange(64), help="Memory of each sandbox.  [default: 2048]")
@@ -128,6 +153,10 @@ def run(**options: Any) -> None:
 @cli.command()
 @click.argument("run_id", metavar="RUN")
 @click.option("--workers", type=click.IntRange(1, 512), help="Trials at once.")
+@click.option("--run-max-tokens", type=click.IntRange(1), help="Tokens of this run in all, those used before included.")
+@click.option(
+    "--run-max-cost", type=click.FloatRange(0), help="Dollars of this run in all, those spent before included."
+)
 @_results
 @click.option("--allow-unmeasured", type=click.IntRange(0), default=0, show_default=True)
 @_as_json

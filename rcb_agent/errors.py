@@ -6,14 +6,20 @@
     |-- RecordsLost               4   the run folder cannot be written (disk full, taken away): stops the run
     |-- EnvironmentFault          4   sandbox, runtime or machine
     |   `-- SandboxLost           4   a sandbox that was open and no longer answers
-    `-- ModelError                5   provider or model
-        |-- ModelUnavailable      5   no call can succeed (wrong key, nothing listening): stops the run
-        |-- ContextFull           5   the conversation is longer than the model takes: ends the trial, which is graded
-        `-- OutOfTime             5   the trial's seconds ran out during a call: ends the trial, which is graded
+    |-- ModelError                5   provider or model
+    |   |-- ModelUnavailable      5   no call can succeed (wrong key, nothing listening): stops the run
+    |   `-- TrialOver             5   nothing more to ask: the trial ends with what is there, and is graded
+    |       |-- ContextFull       5   the conversation is longer than the model takes
+    |       |-- OutOfTime         5   the trial's seconds ran out during a call
+    |       |-- BudgetSpent       5   the trial's tokens or dollars are used up
+    |       `-- NoAnswer          5   the model refused or was silent, again when asked again
+    `-- RunBudgetSpent            5   the run's tokens or dollars are used up: its trials under way are not measured
 
 ``SandboxFileError`` is no harness error: it is what a file tool answers (no such file, outside the workspace)
 and always ends as text for the model. Only ``cli.py`` prints errors, one line each, without a traceback.
 """
+
+from collections.abc import Mapping, Sequence
 
 
 class RcbAgentError(Exception):
@@ -51,21 +57,54 @@ class SandboxLost(EnvironmentFault):
 
 
 class ModelError(RcbAgentError):
-    """A model call failed for good."""
+    """A model call failed for good; ``retried`` says of each attempt before the last what it met and waited."""
 
     exit_code = 5
+    retried: Sequence[Mapping[str, object]] = ()
 
 
 class ModelUnavailable(ModelError):
     """No call to this model can succeed; the run stops before more trials are spent on it."""
 
 
-class ContextFull(ModelError):
-    """The conversation is longer than the model's context window; the agent stops with what is there."""
+class TrialOver(ModelError):
+    """The trial ends with what is there, which is graded; ``stop`` is its stop word."""
+
+    stop = "error"
 
 
-class OutOfTime(ModelError):
-    """The trial's own seconds ran out while a model was asked; the agent stops with what is there."""
+class ContextFull(TrialOver):
+    """The conversation is longer than the model's context window."""
+
+    stop = "context_full"
+
+
+class OutOfTime(TrialOver):
+    """The trial's own seconds ran out while a model was asked."""
+
+    stop = "max_seconds"
+
+
+class BudgetSpent(TrialOver):
+    """The trial's own tokens or dollars are used up; ``stop`` is max_tokens or max_cost."""
+
+    def __init__(self, message: str, stop: str) -> None:
+        super().__init__(message)
+        self.stop = stop
+
+
+class NoAnswer(TrialOver):
+    """The model gave no answer: ``stop`` is refused, filtered or empty_reply."""
+
+    def __init__(self, message: str, stop: str) -> None:
+        super().__init__(message)
+        self.stop = stop
+
+
+class RunBudgetSpent(RcbAgentError):
+    """The run's tokens or dollars are used up."""
+
+    exit_code = 5
 
 
 class SandboxFileError(Exception):

@@ -32,16 +32,25 @@ class Arm:
     max_seconds: float = 900.0
     temperature: float | None = 0.0
     max_output_tokens: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    reasoning_effort: str | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    price: tuple[float, float] | None = None
+    tool_protocol: str = "auto"
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> Json:
         """Return the form that stands in ``run.json``."""
-        return {**asdict(self), "tools": list(self.tools), "options": dict(self.options)}
+        price = None if self.price is None else list(self.price)
+        return {**asdict(self), "tools": list(self.tools), "price": price, "options": dict(self.options)}
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "Arm":
         """Rebuild an arm from its record."""
-        return cls(**{**record, "tools": tuple(record["tools"])})
+        price = record.get("price")
+        return cls(**{**record, "tools": tuple(record["tools"]), "price": tuple(price) if price else None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +74,8 @@ class Emit(Protocol):
     """Takes what a trial wants kept while it runs.
 
     ``kind`` is ``event`` (one trajectory event), ``call`` (one model call) or ``blob`` (``sha256`` and
-    base64 ``data``); ``payload`` is JSON-able.
+    base64 ``data``); ``payload`` is JSON-able. ``ask`` comes before each model call, keeps nothing and raises
+    RunBudgetSpent when the run may not make another one.
     """
 
     def __call__(self, kind: str, payload: Json, /) -> None: ...

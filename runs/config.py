@@ -119,9 +119,18 @@ def _drop_control_models(wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 _LONGEST_ID = 80
 _SLUG = re.compile(rf"[A-Za-z0-9@_-][A-Za-z0-9@._-]{{0,{_LONGEST_ID - 1}}}")
-_TEXT = ("model", "name", "paper", "extract")
+_TEXT = ("model", "name", "paper", "extract", "reasoning-effort", "price", "tool-protocol")
 _LISTS = ("tools", "without")
-_NUMBERS = {"max-steps": int, "max-seconds": float, "temperature": float, "max-output-tokens": int}
+_NUMBERS = {
+    "max-steps": int,
+    "max-seconds": float,
+    "temperature": float,
+    "max-output-tokens": int,
+    "top-p": float,
+    "seed": int,
+    "max-tokens": int,
+    "max-cost": float,
+}
 
 
 def parse_arm(text: str) -> dict[str, Any]:
@@ -148,6 +157,8 @@ def _arm_value(text: str, key: str, value: str) -> Any:
     if key not in _NUMBERS:
         known = ", ".join([*_TEXT, *_LISTS, *_NUMBERS])
         raise UsageError(f"--arm {text!r}: no key {key!r}; known: {known}")
+    if key == "temperature" and value == "none":
+        return None
     try:
         return _NUMBERS[key](value)
     except ValueError:
@@ -155,7 +166,7 @@ def _arm_value(text: str, key: str, value: str) -> Any:
 
 
 def _make_arm(fields: dict[str, Any]) -> Arm:
-    from rcb_agent.agents.registry import load_agent, select_tools
+    from rcb_agent.agents.registry import PROTOCOLS, load_agent, select_tools
     from rcb_agent.runs.controls import CONTROLS
 
     name = fields["agent"]
@@ -175,7 +186,14 @@ def _make_arm(fields: dict[str, Any]) -> Arm:
         max_steps=_at_least("max-steps", fields.get("max_steps", 30), 1) if uses_tools else 1,
         max_seconds=_at_least("max-seconds", fields.get("max_seconds", 900.0), 0.001),
         temperature=_finite("temperature", fields.get("temperature", 0.0)),
-        max_output_tokens=_at_least_or_none("max-output-tokens", fields.get("max_output_tokens")),
+        max_output_tokens=_at_least_or_none("max-output-tokens", fields.get("max_output_tokens"), 1),
+        top_p=_at_least_or_none("top-p", fields.get("top_p"), 0.0),
+        seed=fields.get("seed"),
+        reasoning_effort=fields.get("reasoning_effort"),
+        max_tokens=_at_least_or_none("max-tokens", fields.get("max_tokens"), 1),
+        max_cost=_at_least_or_none("max-cost", fields.get("max_cost"), 0.0),
+        price=_price(fields.get("price")),
+        tool_protocol=_check_choice("tool-protocol", fields.get("tool_protocol") or "auto", PROTOCOLS),
         options=_agent_options(agent, fields),
     )
 
@@ -194,8 +212,21 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
     return value
 
 
-def _at_least_or_none(name: str, value: int | None) -> int | None:
-    return None if value is None else int(_at_least(name, value, 1))
+def _at_least_or_none(name: str, value: Any, least: float) -> Any:
+    return None if value is None else _at_least(name, value, least)
+
+
+def _price(text: str | None) -> tuple[float, float] | None:
+    """Read ``IN,OUT`` (``IN+OUT`` within --arm): dollars per million tokens."""
+    if text is None:
+        return None
+    try:
+        sent, made = (float(part) for part in text.replace("+", ",").split(","))
+    except ValueError:
+        raise UsageError(f"--price {text!r}: say IN,OUT in dollars per million tokens, for instance 2.5,10") from None
+    if not (math.isfinite(sent + made) and sent >= 0 and made >= 0):
+        raise UsageError(f"--price {text!r}: both must be at least 0")
+    return sent, made
 
 
 def _finite(name: str, value: float | None) -> float | None:

@@ -8,13 +8,14 @@ died is done again, nothing else is.
 import os
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
 from rcb_agent.runs.base import Json, TrialSpec
 from rcb_agent.runs.grading import grade_trial
 from rcb_agent.runs.plan import Plan
+from rcb_agent.runs.purse import Purse, RunCaps
 from rcb_agent.runs.store import RunReader, RunStore
 from rcb_agent.runs.trial import refuse_trial, run_trial
 from rcb_agent.scoring.base import NOT_MEASURED
@@ -70,11 +71,19 @@ def default_workers() -> int:
     return min(8, 2 * (os.cpu_count() or 1))
 
 
-def execute(plan: Plan, store: RunStore, workers: int, watch: Watch) -> None:
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What may differ between a run and its resume: trials at once, and caps on the whole."""
+
+    workers: int
+    caps: RunCaps = field(default_factory=RunCaps)
+
+
+def execute(plan: Plan, store: RunStore, pace: Pace, watch: Watch) -> None:
     """Carry out everything the run lacks. Raises ModelUnavailable, KeyboardInterrupt; what is written stays."""
     work = find_workload(plan, store)
     watch.begin(len(work.trials) + len(work.ungraded) + work.done, work.done)
-    crew = _Crew(plan, store, workers, watch)
+    crew = _Crew(plan, store, pace, watch)
     try:
         crew.check_gold(work)
         crew.carry_out(work)
@@ -87,9 +96,10 @@ def execute(plan: Plan, store: RunStore, workers: int, watch: Watch) -> None:
 class _Crew:
     """The two pools and what is under way in them."""
 
-    def __init__(self, plan: Plan, store: RunStore, workers: int, watch: Watch) -> None:
+    def __init__(self, plan: Plan, store: RunStore, pace: Pace, watch: Watch) -> None:
         self.plan, self.store, self.watch = plan, store, watch
-        self.workers, self.graders = workers, max(1, os.cpu_count() or 1)
+        self.purse = Purse(pace.caps, store.replies() if pace.caps.any else [])
+        self.workers, self.graders = pace.workers, max(1, os.cpu_count() or 1)
         self.trial_pool = ThreadPoolExecutor(self.workers, "trial")
         self.grade_pool = ThreadPoolExecutor(self.graders, "grade")
         self.trials_running: dict[Future[Json], TrialSpec] = {}
@@ -118,7 +128,7 @@ class _Crew:
             self.watch.remark(f"warning: paper {paper}: its gold code does not pass here: {failure}")
 
     def _start_trial(self, spec: TrialSpec) -> Future[Json]:
-        emit = partial(self.store.emit, spec.name)
+        emit = self.purse.guard(partial(self.store.emit, spec.name))
         failure = self.gold_failures.get(self.plan.tasks[spec.task].info.id)
         if failure:
             return self.trial_pool.submit(refuse_trial, spec, emit, failure)
@@ -135,6 +145,9 @@ class _Crew:
         self.grade_pool.shutdown()
 
     def _fill(self, trials: deque[TrialSpec], to_grade: deque[Json]) -> None:
+        if trials and (why := self.purse.spent()):
+            self.watch.remark(f"stopped: {why}; {len(trials)} trials are not begun; `resume` with a higher cap goes on")
+            trials.clear()
         while trials and len(self.trials_running) < self.workers:
             spec = trials.popleft()
             self.trials_running[self._start_trial(spec)] = spec

@@ -11,8 +11,9 @@ from rich.text import Text
 from rcb_agent.errors import ModelUnavailable, UsageError
 from rcb_agent.runs.base import Json
 from rcb_agent.runs.config import DEFAULT_MODEL, ArmOptions, differing_keys
-from rcb_agent.runs.execute import default_workers, execute
-from rcb_agent.runs.plan import Plan, RunRequest, make_plan, replan
+from rcb_agent.runs.execute import Pace, default_workers, execute
+from rcb_agent.runs.plan import Plan, RunRequest, check_models, make_plan, replan
+from rcb_agent.runs.purse import RunCaps
 from rcb_agent.runs.scratch import claim_scratch
 from rcb_agent.runs.screen import ScreenWatch, open_console, run_table, visible
 from rcb_agent.runs.store import RunReader, RunStore, find_run, open_store
@@ -24,6 +25,7 @@ def launch_run(options: Mapping[str, Any]) -> Json:
     claim_scratch()
     request = _request(options)
     plan = make_plan(request)
+    _check_prices(plan, options)
     store = open_store(request.out, plan.config, plan.facts(), request.results)
     return _carry_out(plan, store, options)
 
@@ -37,14 +39,34 @@ def launch_resume(options: Mapping[str, Any]) -> Json:
     if plan.config.as_json() != recorded.config:
         keys = differing_keys(recorded.config, plan.config.as_json())
         raise UsageError(f"{path}: cannot be resumed, what it measured has changed: {'; '.join(keys)}")
+    _check_prices(plan, options)
     store = open_store(path, plan.config, plan.facts(), path.parent)
     return _carry_out(plan, store, options)
+
+
+def _check_prices(plan: Plan, options: Mapping[str, Any]) -> None:
+    if options["run_max_cost"] is not None:
+        check_models(plan.config.arms, capped=True)
 
 
 def _request(options: Mapping[str, Any]) -> RunRequest:
     common = {
         name: options[name]
-        for name in ("paper", "extract", "max_steps", "max_seconds", "temperature", "max_output_tokens")
+        for name in (
+            "paper",
+            "extract",
+            "max_steps",
+            "max_seconds",
+            "temperature",
+            "max_output_tokens",
+            "top_p",
+            "seed",
+            "reasoning_effort",
+            "max_tokens",
+            "max_cost",
+            "price",
+            "tool_protocol",
+        )
     }
     common |= {name: _split(options[name]) for name in ("tools", "without") if options[name] is not None}
     limits = {"memory_mb": options["memory_mb"]} if options["memory_mb"] else {}
@@ -65,12 +87,13 @@ def _split(text: str) -> list[str]:
 
 
 def _carry_out(plan: Plan, store: RunStore, options: Mapping[str, Any]) -> Json:
+    caps = RunCaps(options["run_max_tokens"], options["run_max_cost"])
     with store:
         try:
             # What an agent of somebody else's prints must not get between us and the one document.
             with ScreenWatch() as watch, redirect_stdout(sys.stderr):
                 _announce(plan, store, watch)
-                execute(plan, store, options["workers"] or default_workers(), watch)
+                execute(plan, store, Pace(options["workers"] or default_workers(), caps), watch)
         except ModelUnavailable:
             store.discard_if_empty()
             raise

@@ -145,12 +145,18 @@ def _load_runtime(name: str, tasks: Sequence[Task]) -> Runtime:
         ) from None
 
 
-def check_models(arms: Sequence[Arm]) -> None:
-    """Open every model once, so that a wrong name is known now. Raises UsageError or ModelError."""
-    from rcb_agent.agents.registry import prepare_model
+def check_models(arms: Sequence[Arm], *, capped: bool = False) -> None:
+    """Open every model once, so that a wrong name or parameter is known now. Raises UsageError or ModelError.
 
-    for model in {arm.model for arm in arms if arm.agent not in CONTROLS}:
-        prepare_model(model)
+    ``capped``: the run has a cap on dollars, which only known prices can hold.
+    """
+    from rcb_agent.agents.registry import prepare_model
+    from rcb_agent.runs.trial import sampling_of
+
+    for arm in arms:
+        if arm.agent not in CONTROLS:
+            needed = arm.price is None and (capped or arm.max_cost is not None)
+            prepare_model(arm.model, sampling_of(arm), needs_price=needed)
 
 
 def make_grader(sandbox: str, limits: Limits) -> Grader:

@@ -51,6 +51,12 @@ class RunReader:
         """Trial name -> its latest record."""
         return {record["trial"]: record for record in self._records("trials.jsonl")}
 
+    def replies(self) -> list[Json]:
+        """Return every reply that was ever paid for, those of tries that broke or were repeated included."""
+        names = [f"calls/{path.name}" for path in sorted(self.path.glob("calls/*.jsonl"))]
+        calls = (record for name in names for record in self._records(name, versioned=False))
+        return [record["reply"] for record in calls if record["reply"] is not None]
+
     def cost_of_tries(self) -> dict[str, float | None]:
         """Trial name -> what all its tries cost together, those that were repeated included; None is unknown."""
         costs: dict[str, float | None] = {}
@@ -130,6 +136,8 @@ class RunStore(RunReader):
 
     def emit(self, trial: str, kind: str, payload: Json) -> None:
         """Keep what a running trial emits (see runs.base.Emit)."""
+        if kind == "ask":
+            return
         if kind == "blob":
             self.add_blob(base64.b64decode(payload["data"]))
         else:

@@ -14,9 +14,29 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from rcb_agent.agents.base import STOPS, Agent, Budget, Sampling, Session, Solution, Usage
+from rcb_agent.agents.base import (
+    NOTHING_USED,
+    SILENCES,
+    STOPS,
+    Agent,
+    Budget,
+    Price,
+    Sampling,
+    Session,
+    Solution,
+    Usage,
+)
 from rcb_agent.environments.base import Collected, Limits, Submission, Workspace
-from rcb_agent.errors import EnvironmentFault, ModelError, ModelUnavailable, RecordsLost, SandboxFileError, TaskError
+from rcb_agent.errors import (
+    EnvironmentFault,
+    ModelError,
+    ModelUnavailable,
+    RecordsLost,
+    RunBudgetSpent,
+    SandboxFileError,
+    TaskError,
+    TrialOver,
+)
 from rcb_agent.runs.base import SCHEMA_VERSION, Arm, Emit, Json, TrialSpec
 from rcb_agent.runs.controls import CONTROLS, make_submission, submission_from
 from rcb_agent.tasks.base import Problem, Task
@@ -38,6 +58,8 @@ def run_trial(spec: TrialSpec, emit: Emit) -> TrialResult:
         outcome = _carry_out(spec, journal)
     except (ModelUnavailable, RecordsLost):
         raise
+    except RunBudgetSpent as fault:
+        outcome = journal.failed("budget", fault)
     except EnvironmentFault as fault:
         outcome = journal.failed("environment", fault)
     except ModelError as fault:
@@ -69,7 +91,7 @@ class _Journal:
         self.started = datetime.now(UTC).isoformat(timespec="seconds")
         self.snapshots: list[Json] = []
         self.sandbox: Json = {"kind": "none", "enforcement": {}}
-        self.steps, self.usage, self.cost = 0, Usage(0, 0), 0.0
+        self.calls, self.steps, self.usage, self.cost = 0, 0, NOTHING_USED, 0.0
         self._bytes: dict[str, bytes] = {}
         self._unpriced = False
 
@@ -85,11 +107,16 @@ class _Journal:
         """Keep one model call and add up what it took."""
         reply = record["reply"]
         if reply is not None:
-            self.steps += 1
+            self.calls += 1
+            self.steps += record["kind"] not in SILENCES
             self.usage = self.usage.plus(Usage(**reply["usage"]))
             self._unpriced |= reply["cost"] is None
             self.cost += reply["cost"] or 0.0
         self._emit("call", record)
+
+    def ask(self) -> None:
+        """Ask whether the run may make another model call. Raises RunBudgetSpent."""
+        self._emit("ask", {})
 
     def keep(self, sha256: str, data: bytes) -> None:
         """Keep the bytes of a file."""
@@ -103,6 +130,12 @@ class _Journal:
     def so_far(self, stop: str, note: str = "") -> Solution:
         """Return a solution that says what the trial took until it broke."""
         return Solution(stop, self.steps, self.usage, None if self._unpriced else self.cost, note=note)
+
+    def price(self, solution: Solution) -> Solution:
+        """Return the solution with what its recorded calls took: also those an agent never saw the reply of."""
+        if not self.calls:
+            return solution
+        return replace(solution, usage=self.usage, cost=None if self._unpriced else self.cost)
 
     def last_files(self, task: Task) -> dict[str, Collected]:
         """Return the annotated files as the last snapshot has them; before the first, as they were given."""
@@ -187,6 +220,9 @@ def _solve(spec: TrialSpec, task: Task, journal: _Journal, parts: tuple[Agent, W
         solution = agent.solve(problem, _session(spec, journal, workspace))
     except EnvironmentFault as fault:  # the sandbox was open: whatever broke it came from inside
         solution = journal.so_far("sandbox_lost", str(fault))
+    except TrialOver as end:  # an agent that does not mind: it ends all the same, and what is there is graded
+        solution = replace(journal.so_far(end.stop, str(end)), files=None if workspace else _untouched(task))
+    solution = journal.price(solution)
     if solution.stop not in STOPS:
         raise ValueError(f"agent {spec.arm.agent} stopped with {solution.stop!r}, which is none of {', '.join(STOPS)}")
     if solution.files is not None:
@@ -194,6 +230,10 @@ def _solve(spec: TrialSpec, task: Task, journal: _Journal, parts: tuple[Agent, W
     if workspace is None:
         raise TypeError(f"agent {spec.arm.agent} used no workspace and returned no files")
     return journal.outcome(*_collect(task, journal, workspace, solution))
+
+
+def _untouched(task: Task) -> dict[str, bytes]:
+    return {file.path: file.encode() for file in task.problem.files}
 
 
 def _collect(task: Task, journal: _Journal, workspace: Workspace, solution: Solution) -> tuple[Solution, Submission]:
@@ -228,15 +268,22 @@ def _open_workspace(spec: TrialSpec, task: Task, journal: _Journal) -> AbstractC
 
 
 def _session(spec: TrialSpec, journal: _Journal, workspace: Workspace | None) -> Session:
+    from rcb_agent.agents.metering import MeteredModel, Watch
     from rcb_agent.agents.recording import CallScope, RecordingModel
-    from rcb_agent.agents.registry import open_model
+    from rcb_agent.agents.registry import open_model, with_protocol
 
     arm = spec.arm
     scope = CallScope(arm.id, spec.task, spec.attempt)
-    budget = Budget(arm.max_steps, arm.max_seconds)
+    budget = Budget(arm.max_steps, arm.max_seconds, arm.max_tokens, arm.max_cost)
+    price = None if arm.price is None else Price(*arm.price)
+    recording = RecordingModel(open_model(arm.model, budget.deadline, price), scope, journal.call)
     return Session(
         workspace=workspace,
-        model=RecordingModel(open_model(arm.model, budget.deadline), scope, journal.call),
+        model=MeteredModel(
+            with_protocol(recording, arm.tool_protocol),
+            budget,
+            Watch(journal.ask, lambda text: journal("note", text=text)),
+        ),
         budget=budget,
         journal=journal,
         sampling=sampling_of(arm),
@@ -248,7 +295,7 @@ def _session(spec: TrialSpec, journal: _Journal, workspace: Workspace | None) ->
 
 def sampling_of(arm: Arm) -> Sampling:
     """Return an arm's sampling parameters."""
-    return Sampling(arm.temperature, arm.max_output_tokens)
+    return Sampling(arm.temperature, arm.max_output_tokens, arm.top_p, arm.seed, arm.reasoning_effort)
 
 
 @lru_cache(maxsize=4)

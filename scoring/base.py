@@ -61,6 +61,7 @@ REASONS = (
     "file_missing",  # an annotated file is gone, a link, a FIFO, too large or not text
     "markers_lost",  # scope blank: the two markers are not there once each, in order
     "gold_fails",  # not_measured: the gold code fails under the same conditions
+    "budget",  # not_measured: the run's own tokens or dollars were used up
     "environment",  # not_measured: sandbox, runtime or host
     "model",  # not_measured: provider
     "harness",  # not_measured: a fault of ours

@@ -13,7 +13,8 @@ from typing import ClassVar
 import pytest
 
 from rcb_agent.agents.base import Reply, Sampling, Usage
-from rcb_agent.agents.litellm_model import LiteLLMModel, Patience, asked_wait
+from rcb_agent.agents.litellm_errors import asked_wait
+from rcb_agent.agents.litellm_model import LiteLLMModel, Patience
 from rcb_agent.agents.react import ReactAgent
 from rcb_agent.agents.recording import CallScope, Record, RecordingModel
 from rcb_agent.agents.redaction import LENGTH_IN_ERRORS, redact
@@ -91,7 +92,7 @@ def test_what_passes_is_waited_out(monkeypatch: pytest.MonkeyPatch, fault: Answe
     reply, server = ask(monkeypatch, [fault, text("at last")])
     assert reply.text == "at last"
     assert len(server.requests) == 2
-    assert len(reply.raw["retried"]) == 1
+    assert len(reply.retried) == 1
     assert time.monotonic() - begin < 30
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rcb_agent.scoring import random_state
+from rcb_agent.scoring import counted_clock, random_state, tensors
 from rcb_agent.scoring.plain import BUILDERS, encode_plain, is_class
 from rcb_agent.scoring.values import MAX_NODES, Decoder, Encoder, Node
 from rcb_agent.scoring.wire import Channel, WireError, WireLimits
@@ -29,6 +29,7 @@ CHANNEL = 3
 def main(settings: dict[str, Any]) -> None:
     """Serve requests on the channel until the trusted side closes it; then end, whatever threads are left."""
     sys.path.insert(0, str(Path.cwd()))
+    counted_clock.install(settings["clock"])
     random_state.start_at_fixed_state().install()
     end = socket.socket(fileno=CHANNEL)
     try:
@@ -169,7 +170,8 @@ class Server:
             return {"t": "outside", "i": value._number}  # noqa: SLF001 (our own stand-in)
         if isinstance(value, type) and issubclass(value, BaseException):
             return self._exception_class(value)
-        return encode_plain(encoder, value, depth, only_values=only_values) or self._handle(value)
+        plain = tensors.encode_tensor(encoder, value) or encode_plain(encoder, value, depth, only_values=only_values)
+        return plain or self._handle(value)
 
     def _handle(self, value: Any) -> Node:
         return {"t": "handle", "i": self._handles.number(value), "c": callable(value)}
@@ -187,8 +189,8 @@ class Server:
             return self._outside.setdefault(node["i"], Outside(self, node["i"], node.get("n", "")))
         if tag == "function":
             return getattr(importlib.import_module(node["m"]), node["n"])
-        if tag in BUILDERS:
-            return BUILDERS[tag](decoder, node, depth)
+        if (build := BUILDERS.get(tag) or tensors.BUILDERS.get(tag)) is not None:
+            return build(decoder, node, depth)
         if tag == "generator":
             return self._generator(node)
         if tag == "exception":

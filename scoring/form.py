@@ -17,6 +17,7 @@ import numbers
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from rcb_agent.scoring.tensors import is_tensor
 from rcb_agent.scoring.values import MAX_DEPTH
 
 MAX_TEXT = 16 << 20
@@ -159,8 +160,10 @@ def _float_form(value: float, _: int) -> Any:
 
 def _number_form(value: Any) -> Any:
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-    if shape == () and dtype is not None:
+    if shape == () and dtype is not None:  # () equals torch.Size([])
         return form_of(value.item())
+    if is_tensor(value):
+        return {"tensor": "complex" if value.is_complex() else "real", "shape": json.dumps(list(value.shape))}
     if type(shape) is tuple and dtype is not None:
         return {"array": "complex" if dtype.kind == "c" else "real", "shape": json.dumps(shape)}
     if isinstance(value, numbers.Complex):

@@ -11,12 +11,13 @@ from importlib.resources import files
 from typing import Any
 
 _PACKAGE = "rcb_agent.scoring"
-_SHARED = ("wire", "values", "plain", "after_import", "random_state")
+_SHARED = ("wire", "values", "plain", "tensors", "after_import", "counted_clock", "random_state")
 CANDIDATE = (*_SHARED, "candidate_side")
 TRUSTED = (
     *_SHARED,
     "form",
     "trusted_errors",
+    "trusted_in_place",
     "trusted_session",
     "trusted_proxies",
     "trusted_gates",

@@ -1,7 +1,7 @@
 """Random state: T starts at a fixed one and ships its own to C, where the candidate draws from it. Never back.
 
 Every grade of a paper therefore sees the same inputs, and a seed set by a test counts on both sides. This file also
-runs inside sandboxes: standard library only, numpy only where it was imported anyway.
+runs inside sandboxes: standard library only, numpy and torch only where they were imported anyway.
 """
 
 import random
@@ -13,18 +13,24 @@ from types import ModuleType
 from typing import Any
 
 from rcb_agent.scoring.after_import import AfterImport
+from rcb_agent.scoring.tensors import byte_tensor, bytes_of
 from rcb_agent.scoring.values import Node, expect
 from rcb_agent.scoring.wire import WireError
 
 START_SEED = 20250603
 _WORDS = 624
-_PYTHON, _NUMPY = "random", "numpy.random"
+_PYTHON, _NUMPY, _TORCH = "random", "numpy.random", "torch"
 
 
 def start_at_fixed_state() -> AfterImport:
-    """Seed ``random`` now and numpy's legacy generator as soon as it is imported."""
+    """Seed ``random`` now, numpy's legacy generator and torch's default one as soon as they are imported."""
     random.seed(START_SEED)
-    return AfterImport({_NUMPY: lambda module: module.seed(START_SEED)})
+    return AfterImport(
+        {
+            _NUMPY: lambda module: module.seed(START_SEED),
+            _TORCH: lambda module: module.default_generator.manual_seed(START_SEED),
+        }
+    )
 
 
 class StateSender:
@@ -38,7 +44,7 @@ class StateSender:
         """Start at the fixed state and notice reseeding: to the same state must count as well."""
         random.seed(START_SEED)
         self._watch(random, _PYTHON, ("seed", "setstate"))
-        return AfterImport({_NUMPY: self._prepare_numpy})
+        return AfterImport({_NUMPY: self._prepare_numpy, _TORCH: self._prepare_torch})
 
     def changes(self, blobs: list[bytes]) -> Node:
         """Return the states that changed since they were last sent; their words go into ``blobs``."""
@@ -46,6 +52,8 @@ class StateSender:
         states = {_PYTHON: _python_state()}
         if _NUMPY in sys.modules:
             states[_NUMPY] = _numpy_state(sys.modules[_NUMPY].get_state())
+        if (torch := _torch()) is not None:
+            states[_TORCH] = bytes_of(torch.default_generator.get_state()), ()
         for name, state in states.items():
             if self._sent.get(name) != state:
                 self._sent[name] = state
@@ -58,6 +66,11 @@ class StateSender:
         module.seed(START_SEED)
         self._watch(module, _NUMPY, ("seed", "set_state"))
         module.__dict__["default_rng"] = self._seeded(module.default_rng)
+
+    def _prepare_torch(self, module: ModuleType) -> None:
+        module.default_generator.manual_seed(START_SEED)
+        for home in (module, module.random):
+            self._watch(home, _TORCH, ("manual_seed", "seed", "set_rng_state"))
 
     def _watch(self, module: ModuleType, key: str, names: tuple[str, ...]) -> None:
         for name in names:
@@ -94,6 +107,10 @@ def apply_changes(changed: Node, blobs: list[bytes]) -> None:
         index, position, has_gauss, cached = changed[_NUMPY]
         words_array = np.frombuffer(blobs[index], dtype="<u4")
         np.random.set_state(("MT19937", words_array, position, has_gauss, float.fromhex(cached)))  # noqa: NPY002
+    if _TORCH in changed:
+        import torch
+
+        torch.default_generator.set_state(byte_tensor(blobs[changed[_TORCH][0]]))
 
 
 def _python_state() -> tuple[bytes, tuple[Any, ...]]:
@@ -107,11 +124,20 @@ def _numpy_state(state: Any) -> tuple[bytes, tuple[Any, ...]]:
     return words.astype("<u4").tobytes(), (int(position), int(has_gauss), float(cached).hex())
 
 
+def _torch() -> ModuleType | None:
+    """Return torch once its import has ended."""
+    torch = sys.modules.get(_TORCH)
+    return torch if torch is not None and hasattr(torch, "default_generator") else None
+
+
 def describe_generator(generator: Any) -> Node | None:
-    """Return kind and state of a generator object of ``random`` or numpy, or None if it is none."""
+    """Return kind and state of a generator object of ``random``, numpy or torch, or None if it is none."""
     if type(generator) is random.Random:
         version, words, gauss = generator.getstate()
         return {"kind": "Random", "state": [version, list(words), gauss if gauss is None else gauss.hex()]}
+    torch = _torch()
+    if torch is not None and type(generator) is torch.Generator and generator.device.type == "cpu":
+        return {"kind": "torch.Generator", "state": bytes_of(generator.get_state()).hex()}
     numpy_random = sys.modules.get(_NUMPY)
     if numpy_random is None:
         return None
@@ -128,6 +154,12 @@ def build_generator(kind: str, state: Any, known: Any = None) -> Any:
         generator = known or random.Random()  # noqa: S311 (an experiment's randomness, not a secret's)
         version, words, gauss = state
         generator.setstate((version, tuple(words), None if gauss is None else float.fromhex(gauss)))
+        return generator
+    if kind == "torch.Generator":
+        import torch
+
+        generator = known or torch.Generator()
+        generator.set_state(byte_tensor(bytes.fromhex(state)))
         return generator
     import numpy as np
 

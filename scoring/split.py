@@ -152,6 +152,7 @@ class SplitGrader:
             "session": {"call_seconds": limits.call_seconds, "total_seconds": answer.rules.seconds},
             "in_place": {label: list(indices) for label, indices in answer.rules.in_place.items()},
             "skip_form": list(answer.rules.skip_form),
+            "clock": answer.rules.clock,
             "irregular": None if expected is None else expected.irregular,
             "trace": None if expected is None else expected.trace,
             "names": None if expected is None else expected.names,
@@ -163,7 +164,7 @@ class SplitGrader:
             trusted_files={path: data for path, data in {**support, **hidden}.items() if path not in files},
             candidate_files={path: data for path, data in {**support, **files}.items() if path not in hidden},
             trusted_settings=settings,
-            candidate_settings={"limits": wire},
+            candidate_settings={"limits": wire, "clock": answer.rules.clock},
             seconds=answer.rules.seconds,
             limits=limits.sandbox,
         )

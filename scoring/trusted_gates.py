@@ -1,17 +1,22 @@
 """Comparisons in T that cannot be passed by a degenerate value: ``allclose(empty, anything)`` is true by broadcasting.
 
-numpy's comparisons need equal, non-empty shapes. Where the gold code's own run compared otherwise (a scalar expected
+numpy's and torch's comparisons need equal, non-empty shapes. Where the gold code's own run compared otherwise (a scalar expected
 for an array, an empty result for an empty input), that very comparison of that very test may do so again, with the
-same shapes. This file also runs inside sandboxes: standard library only, numpy only once the test imported it.
+same shapes. This file also runs inside sandboxes: standard library only, numpy and torch only once the test
+imported them.
 """
 
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from types import ModuleType
 from typing import Any
 
 from rcb_agent.scoring.after_import import AfterImport
 from rcb_agent.scoring.form import Trace
+from rcb_agent.scoring.tensors import is_tensor
 
 _PREDICATES = ("allclose", "isclose", "array_equal", "array_equiv")
 _ASSERTIONS = (
@@ -25,9 +30,12 @@ _ASSERTIONS = (
     "assert_array_max_ulp",
     "assert_equal",
 )
-_PAIR_NAMES = ("a", "b", "a1", "a2", "x", "y", "actual", "desired")
+_TORCH_ASSERTIONS = ("assert_allclose", "assert_close")
+_PAIR_NAMES = ("a", "b", "a1", "a2", "x", "y", "actual", "desired", "input", "other", "expected")
 
 Irregular = dict[str, dict[str, list[list[int]]]]
+Function = Callable[..., Any]
+Guard = Callable[[Function], Function]
 
 
 class ComparisonGate:
@@ -38,10 +46,18 @@ class ComparisonGate:
         self._trace = trace
         self._allowed = allowed
         self._counts: dict[str, int] = {}
+        self._inside = threading.local()
 
     def hooks(self) -> AfterImport:
-        """Put the gate before numpy's comparisons once numpy is imported."""
-        return AfterImport({"numpy": self._guard_predicates, "numpy.testing": self._guard_assertions})
+        """Put the gate before the comparisons of numpy and torch once they are imported."""
+        return AfterImport(
+            {
+                "numpy": lambda module: self._guard(module, _PREDICATES, self._predicate(module.False_)),
+                "numpy.testing": lambda module: self._guard(module, _ASSERTIONS, self._assertion),
+                "torch": self._guard_torch,
+                "torch.testing": lambda module: self._guard(module, _TORCH_ASSERTIONS, self._assertion),
+            }
+        )
 
     def refusal(self, pair: list[Any]) -> str:
         """Say why two values may not be compared, or return ""."""
@@ -56,30 +72,46 @@ class ComparisonGate:
             return f"shapes {tuple(shapes[0])} and {tuple(shapes[1])} cannot be compared"
         return ""
 
-    def _guard_predicates(self, numpy: ModuleType) -> None:
-        for name in _PREDICATES:
-            numpy.__dict__[name] = self._predicate(numpy.__dict__[name], numpy.False_)
+    def _guard_torch(self, torch: ModuleType) -> None:
+        for home in (torch, torch.Tensor):
+            self._guard(home, ("allclose", "equal"), self._predicate(no=False))
+            self._guard(home, ("isclose",), self._predicate(torch.tensor(data=False)))
 
-    def _guard_assertions(self, testing: ModuleType) -> None:
-        for name in _ASSERTIONS:
-            if name in testing.__dict__:
-                testing.__dict__[name] = self._assertion(testing.__dict__[name])
+    def _guard(self, home: Any, names: tuple[str, ...], guard: Guard) -> None:
+        for name in names:
+            if hasattr(home, name):
+                setattr(home, name, guard(getattr(home, name)))
 
-    def _predicate(self, function: Callable[..., Any], no: Any) -> Callable[..., Any]:
+    def _predicate(self, no: Any) -> Guard:
+        def guard(function: Function) -> Function:
+            return self._guarded(function, lambda _: no)
+
+        return guard
+
+    def _assertion(self, function: Function) -> Function:
+        def refuse(reason: str) -> Any:
+            raise AssertionError(reason)
+
+        return self._guarded(function, refuse)
+
+    def _guarded(self, function: Function, refuse: Callable[[str], Any]) -> Function:
         @wraps(function)
         def compare(*arguments: Any, **keywords: Any) -> Any:
-            return no if self.refusal(_pair(arguments, keywords)) else function(*arguments, **keywords)
+            with self._enter() as is_outermost:  # what a library compares inside its own comparison is its business
+                if is_outermost and (reason := self.refusal(_pair(arguments, keywords))):
+                    return refuse(reason)
+                return function(*arguments, **keywords)
 
         return compare
 
-    def _assertion(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(function)
-        def check(*arguments: Any, **keywords: Any) -> Any:
-            if reason := self.refusal(_pair(arguments, keywords)):
-                raise AssertionError(reason)
-            return function(*arguments, **keywords)
-
-        return check
+    @contextmanager
+    def _enter(self) -> Iterator[bool]:
+        depth = getattr(self._inside, "depth", 0)
+        self._inside.depth = depth + 1
+        try:
+            yield depth == 0
+        finally:
+            self._inside.depth = depth
 
 
 def _pair(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
@@ -88,9 +120,14 @@ def _pair(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
 
 def _shape_of(value: Any) -> list[int] | None:
     """Return the shape of what is, or could become, an array; None for what has none."""
-    import numpy as np
-
-    if not isinstance(value, np.ndarray | np.generic | int | float | complex | list | tuple):
+    if is_tensor(value):
+        return list(value.shape)
+    if isinstance(value, int | float | complex):
+        return []
+    np = sys.modules.get("numpy")
+    if np is None or not isinstance(value, np.ndarray | np.generic | list | tuple):
+        return None
+    if isinstance(value, list | tuple) and any(map(is_tensor, value)):  # compared item by item
         return None
     try:
         return list(np.shape(value))

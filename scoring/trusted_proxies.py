@@ -113,7 +113,7 @@ _IMPLICIT = (
     "eq ne lt le gt ge bool contains int float complex index round trunc floor ceil neg pos abs invert bytes fspath "
     "add radd iadd sub rsub isub mul rmul imul matmul rmatmul imatmul truediv rtruediv itruediv floordiv rfloordiv "
     "ifloordiv mod rmod imod divmod rdivmod pow rpow ipow lshift rlshift rshift rrshift and rand iand or ror ior xor "
-    "rxor ixor array array_ufunc array_function next reversed subclasscheck reduce reduce_ex"
+    "rxor ixor array array_ufunc array_function torch_function next reversed subclasscheck reduce reduce_ex"
 )
 for _name in _IMPLICIT.split():
     setattr(Proxy, f"__{_name}__", _refuse)

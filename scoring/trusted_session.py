@@ -9,22 +9,23 @@ import dataclasses
 import functools
 import sys
 import threading
-import time
 import types
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from time import monotonic  # by name: a grade may count the module's clocks
 from typing import Any
 
-from rcb_agent.scoring import random_state
+from rcb_agent.scoring import random_state, tensors
 from rcb_agent.scoring.form import Trace
 from rcb_agent.scoring.plain import encode_exact, encode_plain
 from rcb_agent.scoring.random_state import StateSender
 from rcb_agent.scoring.trusted_errors import RAISABLE, MirroredExceptions, RemoteError
+from rcb_agent.scoring.trusted_in_place import copy_back
 from rcb_agent.scoring.values import Decoder, Encoder, Node, expect
 from rcb_agent.scoring.wire import Channel, PeerGone, PeerSlow, WireError
 
-_NAMED_HOMES = ("math", "cmath", "operator", "builtins", "numpy")
+_NAMED_HOMES = ("math", "cmath", "operator", "builtins", "numpy", "torch", "torch.nn.functional")
 _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 
 
@@ -74,7 +75,7 @@ class Session:
         self._limits = limits
         self._in_place = in_place
         self._call_seconds = limits.call_seconds
-        self._end_time = time.monotonic() + limits.total_seconds
+        self._end_time = monotonic() + limits.total_seconds
         self._lock = threading.RLock()
         self._proxies: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._released: set[int] = set()
@@ -87,11 +88,11 @@ class Session:
     def greet(self) -> None:
         """Wait until C answers at all; only then the grade's clock starts. No candidate code has run by then."""
         self._call_seconds = self._limits.start_seconds
-        self._end_time = time.monotonic() + self._limits.start_seconds
+        self._end_time = monotonic() + self._limits.start_seconds
         self.ask(Request("hello"))
         self.was_greeted = True
         self._call_seconds = self._limits.call_seconds
-        self._end_time = time.monotonic() + self._limits.total_seconds
+        self._end_time = monotonic() + self._limits.total_seconds
 
     def ask(self, request: Request) -> Any:
         """Send a request and return the value of its answer, or raise what the candidate raised."""
@@ -154,7 +155,7 @@ class Session:
             raise RemoteError(f"the test's argument cannot cross: {error}") from None
         head["free"] = [self._released.pop() for _ in range(len(self._released))]  # objects may die meanwhile
         head["random"] = self.states.changes(encoder.blobs)
-        self._channel.deadline = min(time.monotonic() + self._call_seconds, self._end_time)
+        self._channel.deadline = min(monotonic() + self._call_seconds, self._end_time)
         self._channel.send(head, encoder.blobs)
 
     def _wait(self, number: int) -> tuple[Node, list[bytes]]:
@@ -228,6 +229,8 @@ class Session:
             return {"t": "namespace", "v": encoder.encode(fields, depth + 1)}
         if (home := _home_of(value)) is not None:
             return {"t": "function", "m": home, "n": value.__name__}
+        if (node := tensors.encode_tensor(encoder, value)) is not None:
+            return node
         node = encode_exact(encoder, value, depth) or encode_plain(encoder, value, depth)
         return node or {"t": "outside", "i": self._offer(value), "n": _name_of(value)}
 
@@ -246,7 +249,9 @@ class Session:
             self._offered.append(value)
         return self._offered_numbers[id(value)]
 
-    def _decode_other(self, label: str, _: Decoder, tag: str, node: Node, __: int) -> Any:
+    def _decode_other(self, label: str, decoder: Decoder, tag: str, node: Node, depth: int) -> Any:
+        if tag in tensors.BUILDERS:
+            return tensors.BUILDERS[tag](decoder, node, depth)
         if tag == "handle":
             return self._proxy(expect(node["i"], int), expect(node["c"], bool), label)
         if tag == "exception":
@@ -273,33 +278,6 @@ def _may_be_called(offered: Any) -> bool:
     if isinstance(offered, types.BuiltinMethodType):
         return type(offered.__self__) in (list, dict, set)
     return isinstance(offered, _FUNCTIONS)
-
-
-def copy_back(target: Any, result: Any) -> None:
-    """Write an in-place result into T's own object; it must have the same type, dtype, shape, length and keys."""
-    np = sys.modules.get("numpy")
-    if np is not None and type(target) is np.ndarray:
-        if type(result) is not np.ndarray or result.shape != target.shape or result.dtype != target.dtype:
-            raise RemoteError("an in-place result has another type or shape than the argument")
-        target[...] = result
-    elif type(target) in (list, dict) and type(result) is type(target) and len(result) == len(target):
-        keys = range(len(target)) if type(target) is list else list(target)
-        if type(target) is dict and set(result) != set(target):
-            raise RemoteError("an in-place result has other keys than the argument")
-        for key in keys:
-            _copy_item_back(target, key, result[key])
-    else:
-        raise RemoteError("an in-place result has another type or length than the argument")
-
-
-def _copy_item_back(target: Any, key: Any, result: Any) -> None:
-    np = sys.modules.get("numpy")
-    if type(target[key]) in (list, dict) or (np is not None and type(target[key]) is np.ndarray):
-        copy_back(target[key], result)
-    elif type(target[key]) is type(result):
-        target[key] = result
-    else:
-        raise RemoteError("an element of an in-place result has another type than the argument's")
 
 
 def _name_of(value: Any) -> str:
@@ -329,7 +307,7 @@ def _fields_of(value: Any) -> dict[str, Any] | None:
 
 def _home_of(value: Any) -> str | None:
     """Return the module from which C can take the same function by name, if it is a well-known one."""
-    if isinstance(value, types.FunctionType) and not (value.__module__ or "").startswith("numpy"):
+    if isinstance(value, types.FunctionType) and not (value.__module__ or "").startswith(("numpy", "torch")):
         return None
     name = getattr(value, "__name__", None)
     for home in _NAMED_HOMES:

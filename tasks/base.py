@@ -60,12 +60,15 @@ class GradingRules:
     ``in_place`` maps a call label to the indices of positional arguments that the candidate changes in place
     and the test looks at afterwards; a label is the dotted path of a call as the test writes it, with ``()``
     for each call, e.g. ``"whiten_()"`` or ``"Optimizer().step()"``. ``skip_form`` lists labels whose results
-    may differ in form from the gold's. ``seconds`` limits one grade (wall).
+    may differ in form from the gold's. ``seconds`` limits one grade (wall). ``clock``, if not 0, makes each
+    reading of the time module's clocks advance by that many seconds and no more, on both sides: for code that
+    stops on measured time, whose results would depend on how fast the machine is.
     """
 
     in_place: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     skip_form: tuple[str, ...] = ()
     seconds: float = 60.0
+    clock: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

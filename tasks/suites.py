@@ -253,6 +253,7 @@ def _grading_rules(own: dict[str, Any]) -> GradingRules:
         in_place={label: tuple(indices) for label, indices in own.get("in_place", {}).items()},
         skip_form=tuple(own.get("skip_form", ())),
         seconds=float(own.get("seconds", GradingRules().seconds)),
+        clock=float(own.get("clock", GradingRules().clock)),
     )
 
 

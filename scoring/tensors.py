@@ -1,0 +1,128 @@
+"""How torch's values cross: tensors as raw bytes, sizes, dtypes and devices by name. Values only: no graph, no identity.
+
+A tensor arrives as a contiguous ``torch.Tensor`` of its own, without history, whatever class, layout or device the
+sender had; a tensor that holds no numbers (meta, sparse, quantised, nested) is no value. This file also runs inside
+sandboxes: standard library only, torch only where a value of torch's is at hand or was announced.
+"""
+
+import ctypes
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from rcb_agent.scoring.values import MAX_DIMENSIONS, Decoder, Encoder, Node, expect
+from rcb_agent.scoring.wire import WireError
+
+DTYPES = frozenset(
+    "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split()  # noqa: SIM905
+)
+
+
+def encode_tensor(encoder: Encoder, value: Any) -> Node | None:
+    """Return the node of a tensor, size, dtype or device, or None for anything else."""
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "Tensor"):  # not there, or its import has not ended
+        return None
+    if isinstance(value, torch.Tensor):
+        return _write_tensor(encoder, value)
+    if type(value) is torch.Size:
+        return {"t": "size", "v": list(value)}
+    if type(value) is torch.dtype and _name_of(value) in DTYPES:
+        return {"t": "torch_dtype", "v": _name_of(value)}
+    if type(value) is torch.device:
+        return {"t": "device", "v": str(value)}
+    return None
+
+
+def is_tensor(value: Any) -> bool:
+    """Say whether a value is a tensor, without importing torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
+
+
+def bytes_of(tensor: Any) -> bytes:
+    """Return the bytes of a contiguous tensor on the CPU; numpy need not be installed for it."""
+    size = tensor.numel() * tensor.element_size()
+    return ctypes.string_at(tensor.data_ptr(), size) if size else b""
+
+
+def byte_tensor(data: bytes) -> Any:
+    """Return a tensor of bytes."""
+    import torch
+
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+
+
+def _name_of(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _write_tensor(encoder: Encoder, value: Any) -> Node | None:
+    torch = sys.modules["torch"]
+    if value.layout is not torch.strided or value.is_quantized or value.device.type == "meta":
+        return None
+    if _name_of(value.dtype) not in DTYPES:
+        raise WireError(f"a tensor of dtype {value.dtype} cannot cross")
+    plain = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    encoder.blobs.append(bytes_of(plain))
+    return {"t": "tensor", "d": _name_of(plain.dtype), "s": list(plain.shape), "k": len(encoder.blobs) - 1}
+
+
+def _read_tensor(decoder: Decoder, node: Node, _: int) -> Any:
+    name, shape = expect(node["d"], str), expect(node["s"], list)
+    if name not in DTYPES or len(shape) > MAX_DIMENSIONS or not all(type(n) is int and n >= 0 for n in shape):
+        raise WireError("not a tensor")
+    import torch
+
+    dtype, blob = getattr(torch, name), decoder.blob(node)
+    if math.prod(shape) * dtype.itemsize != len(blob):
+        raise WireError("a tensor's size does not fit its shape")
+    if not blob:
+        return _sized(lambda: torch.empty(shape, dtype=dtype))
+    if name == "bool":  # a byte other than 0 and 1 would make a bool that is neither
+        return byte_tensor(blob).ne(0).reshape(shape)
+    return torch.frombuffer(bytearray(blob), dtype=dtype).clone().reshape(shape)
+
+
+def _sized(make: Callable[[], Any]) -> Any:
+    """Make a tensor of a shape the other side named; one with a zero may still overflow in its other sizes."""
+    try:
+        return make()
+    except RuntimeError:
+        raise WireError("not a tensor's shape") from None
+
+
+def _read_size(_: Decoder, node: Node, __: int) -> Any:
+    sizes = expect(node["v"], list)
+    if len(sizes) > MAX_DIMENSIONS or not all(type(size) is int and 0 <= size < 1 << 62 for size in sizes):
+        raise WireError("not a size")
+    import torch
+
+    return torch.Size(sizes)
+
+
+def _read_dtype(_: Decoder, node: Node, __: int) -> Any:
+    if expect(node["v"], str) not in DTYPES:
+        raise WireError("not a dtype")
+    import torch
+
+    return getattr(torch, node["v"])
+
+
+def _read_device(_: Decoder, node: Node, __: int) -> Any:
+    """Everything is on the CPU here; a device's name that torch does not know is no value."""
+    import torch
+
+    try:
+        return torch.device(expect(node["v"], str))
+    except RuntimeError:
+        raise WireError("not a device") from None
+
+
+BUILDERS: dict[str, Callable[[Decoder, Node, int], Any]] = {
+    "tensor": _read_tensor,
+    "size": _read_size,
+    "torch_dtype": _read_dtype,
+    "device": _read_device,
+}

@@ -1,0 +1,73 @@
+"""Guards: a verdict that depends on how fast the machine is, where the code itself stops on measured time."""
+
+from dataclasses import replace
+
+import pytest
+
+from rcb_agent.scoring.base import NOT_MEASURED, PASSED, Grade
+from rcb_agent.scoring.split import SplitGrader
+from rcb_agent.tasks.base import GradingRules, Task
+from tests.scoring.support import SANDBOXED, grade_text, make_task
+
+pytestmark = SANDBOXED
+
+GOLD = """\
+import time
+from time import perf_counter
+
+
+def train(seconds):
+    # <paper2code name="train">
+    turns, begun = 0, time.time()
+    while time.time() - begun < seconds:
+        turns += 1
+    # </paper2code name="train">
+    return turns
+
+
+def clocks():
+    return [type(read()).__name__ for read in (time.time, time.monotonic_ns, time.process_time, perf_counter)]
+"""
+
+TEST = """\
+import time
+import unittest
+import model
+import model_ref
+
+
+class TestModel(unittest.TestCase):
+    def test_turns(self):
+        self.assertEqual(model.train(0.05), model_ref.train(0.05))
+
+    def test_clocks(self):
+        self.assertEqual(model.clocks(), ["float", "int", "float", "float"])
+        self.assertLess(time.monotonic(), time.monotonic())
+"""
+
+
+def task_with(clock: float) -> Task:
+    task = make_task(GOLD, TEST, hidden={"model_ref.py": GOLD.replace("paper2code", "of the paper")})
+    return replace(task, answer=replace(task.answer, rules=GradingRules(seconds=20.0, clock=clock)))
+
+
+def test_counted_time_is_the_same_on_every_machine(grader: SplitGrader) -> None:
+    """With a counted clock both sides make the same number of turns: the gold code passes."""
+    grade = grade_text(grader, task_with(0.001), GOLD)
+    assert (grade.verdict, grade.message) == (PASSED, "")
+
+
+def test_without_it_the_gold_code_cannot_be_measured(grader: SplitGrader) -> None:
+    """The same paper on real time is not measured, which is what the rule is for."""
+    grade = grade_text(grader, task_with(0.0), GOLD)
+    assert (grade.verdict, grade.reason) == (NOT_MEASURED, "gold_fails")
+
+
+@pytest.mark.parametrize("way", ["while True:\n        pass", "time.sleep(60)"])
+def test_real_time_still_bounds_a_grade(grader: SplitGrader, way: str) -> None:
+    """A candidate that stands still on a counted clock ends by the grade's own clock."""
+    task = task_with(0.001)
+    task = replace(task, answer=replace(task.answer, rules=replace(task.answer.rules, seconds=2.0)))
+    text = GOLD.replace("    turns, begun = 0, time.time()\n", f"    turns, begun = 0, time.time()\n    {way}\n")
+    grade: Grade = grade_text(grader, task, text)
+    assert (grade.verdict, grade.reason) == ("failed", "time_limit")

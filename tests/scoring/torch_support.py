@@ -1,0 +1,46 @@
+"""The runtime with torch, for tests that need it; they skip where it was not built."""
+
+import json
+import subprocess
+from functools import cache
+from typing import Any
+
+import pytest
+
+from rcb_agent.environments.base import Runtime
+from rcb_agent.environments.runtimes import load_runtime
+from rcb_agent.errors import RcbAgentError
+from rcb_agent.scoring import programs
+from tests.scoring.support import SANDBOXED
+
+BUILD = "rcb-agent env build minp"
+
+
+@cache
+def torch_runtime() -> Runtime | None:
+    """The runtime of the paper minp, if it is there."""
+    try:
+        return load_runtime("minp")
+    except RcbAgentError:
+        return None
+
+
+NEEDS_TORCH = [
+    *SANDBOXED,
+    pytest.mark.skipif(torch_runtime() is None, reason=f"the runtime minp (torch) is not built: {BUILD}"),
+]
+
+
+def run_in_runtime(script: str) -> Any:
+    """Run ``main(settings)`` of a script beside the grader's own modules in the runtime's Python; return what it prints.
+
+    The modules are there under the names they have in a sandbox (``split.tensors``).
+    """
+    runtime = torch_runtime()
+    assert runtime is not None
+    program = json.loads(programs.program(programs.TRUSTED, {}))
+    program["modules"].append(["split.script", script])
+    command = [str(runtime.python), "-I", "-B", "-c", programs.BOOTSTRAP]
+    done = subprocess.run(command, input=json.dumps(program).encode(), capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr.decode()[-2000:]
+    return json.loads(done.stdout)

@@ -16,6 +16,7 @@ _OVERFLOW = re.compile(
 _REFUSED_PARAMETER = re.compile(
     r"unsupported[ _](parameter|value)|not supported with this model|unrecognized request argument", re.IGNORECASE
 )
+_REPLY_FORMAT = re.compile(r"response_format|json_schema|json_object|structured output|guided decoding", re.IGNORECASE)
 _BUSY = {408, 409, 425, 429}
 
 
@@ -86,3 +87,9 @@ def _read_wait(value: str) -> float:
 def is_refused_parameter(error: BaseException) -> bool:
     """Say whether the endpoint refuses a parameter of the request: every other request would be refused as well."""
     return getattr(error, "status_code", None) == 400 and bool(_REFUSED_PARAMETER.search(str(error)))
+
+
+def is_refused_format(error: BaseException) -> bool:
+    """Say whether the endpoint does not take the form of reply that it was asked for; some say so with a 500."""
+    status = getattr(error, "status_code", None)
+    return status in {400, 415, 422, 500, 501} and bool(_REPLY_FORMAT.search(str(error)))

@@ -24,6 +24,7 @@ from rcb_agent.agents.litellm_errors import (
     is_misnamed,
     is_overflow,
     is_refused,
+    is_refused_format,
     is_refused_parameter,
     library_errors,
     may_pass,
@@ -33,6 +34,9 @@ from rcb_agent.agents.redaction import LENGTH_IN_ERRORS, redact
 from rcb_agent.errors import ContextFull, ModelError, ModelUnavailable, OutOfTime, UsageError
 
 _MESSAGE_CHARACTERS = 300
+REPLY_FORMATS = ("json_schema", "json_object", "")
+"""How a reply under a schema is asked for: the first that the endpoint takes; the last is in words only."""
+
 _GRACE = 1.0
 """Seconds by which LiteLLM's own timeout, which closes its connection, comes before ours."""
 
@@ -68,6 +72,7 @@ class LiteLLMModel:
     """One model through LiteLLM."""
 
     _answered: ClassVar[set[tuple[str, str]]] = set()  # models and endpoints that have answered in this process
+    _refused_formats: ClassVar[dict[tuple[str, str], int]] = {}  # how many of REPLY_FORMATS an endpoint does not take
 
     def __init__(
         self,
@@ -86,16 +91,22 @@ class LiteLLMModel:
         """Ask the provider, waiting out what passes; see ``Model`` for what is raised."""
         self._check_key()
         litellm = import_litellm()
-        request = build_request(self.name, messages, tools, sampling)
         attempts: list[Mapping[str, object]] = []
-        try:
-            reply: Reply = self._retrying(attempts)(self._ask, litellm, request)
-        except (library_errors(), Overdue, BrokenReply) as error:
-            explained = self._explain(error)
-            explained.retried = attempts
-            raise explained from None
-        self._answered.add(self._endpoint())
-        return replace(reply, retried=attempts)
+        while True:
+            refused = self._refused_formats.get(self._endpoint(), 0)
+            request = build_request(self.name, messages, tools, sampling, reply_format=REPLY_FORMATS[refused])
+            try:
+                reply: Reply = self._retrying(attempts)(self._ask, litellm, request)
+            except (library_errors(), Overdue, BrokenReply) as error:
+                if "response_format" in request and is_refused_format(error):
+                    self._refused_formats[self._endpoint()] = refused + 1
+                    attempts.append(_describe_attempt(error, 0.0))
+                    continue
+                explained = self._explain(error)
+                explained.retried = attempts
+                raise explained from None
+            self._answered.add(self._endpoint())
+            return replace(reply, retried=attempts)
 
     def _ask(self, litellm: Any, request: Mapping[str, Any]) -> Reply:
         left = self._seconds_left()
@@ -124,10 +135,7 @@ class LiteLLMModel:
         import tenacity
 
         def note(state: tenacity.RetryCallState) -> None:
-            error = _error_of(state)
-            message = redact(str(error), LENGTH_IN_ERRORS)[:_MESSAGE_CHARACTERS]
-            status = getattr(error, "status_code", None)
-            attempts.append({"status": status, "error": message, "waited": round(state.upcoming_sleep, 3)})
+            attempts.append(_describe_attempt(_error_of(state), state.upcoming_sleep))
 
         return tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self._patience.attempts),
@@ -140,7 +148,7 @@ class LiteLLMModel:
     def _is_worth_waiting(self, error: BaseException) -> bool:
         if isinstance(error, Overdue | BrokenReply):
             return True
-        if not isinstance(error, library_errors()):
+        if not isinstance(error, library_errors()) or is_refused_format(error):
             return False
         return self._endpoint() in self._answered if is_refused(error) else may_pass(error)
 
@@ -196,8 +204,12 @@ def check_provider(name: str) -> None:
         ) from None
 
 
-def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "json_schema", "json_schema": {"name": "reply", "schema": dict(schema)}}
+def _response_format(schema: Mapping[str, Any] | None, kind: str) -> dict[str, Any] | None:
+    if schema is None or not kind:
+        return None
+    return {"type": kind} | (
+        {"json_schema": {"name": "reply", "schema": dict(schema)}} if kind == "json_schema" else {}
+    )
 
 
 def takes_tools(name: str) -> bool:
@@ -213,6 +225,8 @@ def _keep_parameters(sent: dict[str, Any], details: Mapping[str, Any]) -> None:
     if isinstance(whole, dict):
         plain = (str, int, float, bool)
         sent |= {key: value for key, value in whole.items() if isinstance(value, plain) and "key" not in key.lower()}
+        if isinstance(form := whole.get("response_format"), dict):
+            sent["response_format"] = form.get("type")
 
 
 def check_sampling(name: str, sampling: Sampling) -> None:
@@ -248,8 +262,18 @@ def _error_of(state: Any) -> BaseException | None:
     return error
 
 
+def _describe_attempt(error: BaseException | None, waited: float) -> Mapping[str, object]:
+    message = redact(str(error), LENGTH_IN_ERRORS)[:_MESSAGE_CHARACTERS]
+    return {"status": getattr(error, "status_code", None), "error": message, "waited": round(waited, 3)}
+
+
 def build_request(
-    name: str, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling
+    name: str,
+    messages: Sequence[Message],
+    tools: Sequence[Mapping[str, Any]],
+    sampling: Sampling,
+    *,
+    reply_format: str = REPLY_FORMATS[0],
 ) -> dict[str, Any]:
     """Return the arguments of the call; what is None or empty is not sent."""
     optional = {
@@ -259,7 +283,7 @@ def build_request(
         "top_p": sampling.top_p,
         "seed": sampling.seed,
         "reasoning_effort": sampling.reasoning_effort,
-        "response_format": sampling.reply_schema and _response_format(sampling.reply_schema),
+        "response_format": _response_format(sampling.reply_schema, reply_format),
     }
     sent = {key: value for key, value in optional.items() if value is not None}
     return {"model": name, "messages": list(messages), **sent}

@@ -40,20 +40,18 @@ class JsonToolsModel:
 
 
 def reply_schema(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the JSON Schema of a reply: a thought, and calls of these tools."""
-    names = [tool["function"]["name"] for tool in tools]
-    call = {
-        "type": "object",
-        "properties": {"tool": {"type": "string", "enum": names}, "arguments": {"type": "object"}},
-        "required": ["tool", "arguments"],
-        "additionalProperties": False,
-    }
-    return {
-        "type": "object",
-        "properties": {"thought": {"type": "string"}, "calls": {"type": "array", "items": call}},
-        "required": ["thought", "calls"],
-        "additionalProperties": False,
-    }
+    """Return the JSON Schema of a reply: a thought, and calls of these tools with the arguments each takes.
+
+    A server that holds a weak model to the schema thereby holds it to arguments that exist.
+    """
+    calls = [
+        _closed(tool={"enum": [tool["function"]["name"]]}, arguments=tool["function"]["parameters"]) for tool in tools
+    ]
+    return _closed(thought={"type": "string"}, calls={"type": "array", "items": {"anyOf": calls}})
+
+
+def _closed(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def translate(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[Message]:

@@ -1,10 +1,7 @@
-"""What a process gives up before it may run a command, and how the supervisor kills all of them.
+"""What a process gives up before it may run a command.
 
 Runs inside sandboxes: standard library only. Nothing here can be taken back by the process it is done to.
 """
-
-# Loading pathlib would double the start of a sandbox:
-# ruff: noqa: PTH123, PTH208
 
 import ctypes
 import os
@@ -14,7 +11,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER = 4, 24, 36
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER = 1, 4, 24, 36
 PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, PR_SET_SECCOMP = 38, 47, 22
 PR_CAP_AMBIENT_CLEAR_ALL, SECCOMP_MODE_FILTER = 4, 2
 CAP_SETGID, CAP_SETUID = 6, 7
@@ -114,53 +111,9 @@ def enter(jail: Jail) -> None:
     os.setsid()
     become_first_victim()
     drop_user(jail)
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # where no namespace ends with the supervisor; a change of user undoes it
     apply_rlimits(jail)
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     if jail.program is not None:
         filter_calls(jail.program)
-
-
-def children_of(pid: int) -> list[int]:
-    """Direct children, of every thread of ``pid``."""
-    found: list[int] = []
-    try:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as lists:
-                found += [int(word) for word in lists.read().split()]
-    except OSError:
-        return found
-    return found
-
-
-def descendants(pid: int) -> list[int]:
-    """Every process below ``pid``, by the kernel's own lists."""
-    found = children_of(pid)
-    for child in list(found):
-        found += descendants(child)
-    return found
-
-
-def kill_all(uid: int | None) -> None:
-    """SIGKILL every process of the sandbox except the supervisor; no fork, so a full process table is no shield."""
-    if os.getpid() != 1:
-        for pid in descendants(os.getpid()):
-            kill_quietly(pid)
-        return
-    if uid is None or os.getuid() != 0:
-        kill_quietly(-1)
-        return
-    os.setresuid(-1, uid, -1)  # without CAP_KILL only the commands' own user may signal them
-    try:
-        kill_quietly(-1)
-    finally:
-        os.setresuid(-1, 0, -1)
-        set_dumpable(0)  # a change of user may set it, depending on the machine
-
-
-def kill_quietly(pid: int) -> None:
-    """SIGKILL that accepts a process being gone."""
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return

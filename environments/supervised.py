@@ -19,7 +19,7 @@ from rcb_agent.environments import frames
 from rcb_agent.environments.base import SANDBOX_UID, WORKDIR, Collected, CommandResult, Entry, Match, SandboxSpec
 from rcb_agent.errors import EnvironmentFault, SandboxFileError, SandboxLost
 
-PARTS = ("frames", "capture", "seccomp", "jail", "beneath", "filework", "supervisor")
+PARTS = ("frames", "capture", "seccomp", "jail", "ending", "beneath", "filework", "supervisor")
 START_SECONDS = 30.0
 GRACE_SECONDS = 20.0
 FILE_SECONDS = 15.0

@@ -4,8 +4,6 @@ It is sent as source over its own standard input (see ``supervised.py``), so no 
 the kernel ends all else; it answers a request only when nothing but itself is alive; a request that is no
 frame ends it. Runs inside sandboxes: standard library only.
 """
-# Descriptors, which pathlib does not know:
-# ruff: noqa: PTH123, PTH208
 
 import dataclasses
 import fcntl
@@ -16,11 +14,12 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from rcb_agent.environments import capture, filework, frames, jail, seccomp
+from rcb_agent.environments import capture, ending, filework, frames, jail, seccomp
 
 FIRST_FREE = 64
-EXIT_CLOSED, EXIT_GARBAGE = 0, 3
+EXIT_CLOSED, EXIT_GARBAGE, EXIT_SURVIVED = 0, 3, 4
 LEAVING_SECONDS = 2.0
+LEAVING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Supervisor:
@@ -46,6 +45,7 @@ class Supervisor:
         if not self.can_filter():
             self.jail = dataclasses.replace(self.jail, program=None)
         self.output_bytes: int = config["output_bytes"]
+        self.scratch: str | None = config.get("scratch")
         self.wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
@@ -69,7 +69,7 @@ class Supervisor:
             try:
                 request, blob = self.receive()
             except (frames.FrameError, OSError):
-                os._exit(EXIT_GARBAGE)
+                self.leave(EXIT_GARBAGE)
             try:
                 meta, answer = self.handle(request, blob)
             except (OSError, KeyError, TypeError, ValueError, MemoryError) as error:
@@ -89,7 +89,7 @@ class Supervisor:
         while len(data) < size:
             part = os.read(self.requests, min(size - len(data), 1 << 20))
             if not part:
-                os._exit(EXIT_CLOSED)
+                self.leave(EXIT_CLOSED)
             data += part
         return bytes(data)
 
@@ -100,7 +100,7 @@ class Supervisor:
             while rest:
                 rest = rest[os.write(self.answers, rest) :]
         except OSError:
-            os._exit(EXIT_CLOSED)
+            self.leave(EXIT_CLOSED)
 
     def handle(self, request: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
         """Carry out one request."""
@@ -112,12 +112,36 @@ class Supervisor:
 
     def interrupted(self) -> None:
         """The harness is gone, or speaks while it should wait: end now, the kernel ends the rest."""
-        jail.kill_all(self.jail.uid)
+        self.leave(EXIT_CLOSED)
+
+    def leave(self, code: int) -> NoReturn:
+        """End with all that is alive; where no namespace and no file system of its own goes with it, see to that."""
+        ending.kill_all(self.jail.uid)
+        if os.getpid() == 1:
+            os._exit(code)
         deadline = time.monotonic() + LEAVING_SECONDS
-        while os.getpid() != 1 and Child(0).reap() and time.monotonic() < deadline:  # no kernel does it for us here
-            jail.kill_all(self.jail.uid)
+        while Child(0).reap():
+            if time.monotonic() > deadline:
+                os._exit(EXIT_SURVIVED)
+            ending.kill_all(self.jail.uid)
             time.sleep(0.005)
-        os._exit(EXIT_CLOSED)
+        if self.scratch:
+            ending.remove_folder(self.scratch)
+        os._exit(code)
+
+    def end_on_request(self) -> None:
+        """Leave when told to by a signal: a plain process must end its own before it dies. Not in forked children."""
+        me = os.getpid()
+
+        def told(*_: object) -> None:
+            if os.getpid() != me:
+                os._exit(EXIT_CLOSED)
+            for number in LEAVING_SIGNALS:
+                signal.signal(number, signal.SIG_IGN)
+            self.leave(EXIT_CLOSED)
+
+        for number in LEAVING_SIGNALS:
+            signal.signal(number, told)
 
     def run(self, request: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
         """Run one command to its end or its time limit; nothing of it is alive afterwards."""
@@ -179,10 +203,10 @@ class Supervisor:
         child = child or Child(0)
         if not child.reap():
             return 0
-        count = count_alive()
+        count = ending.count_alive()
         pump = capture.Pump({}, None)
         while child.reap():
-            jail.kill_all(self.jail.uid)
+            ending.kill_all(self.jail.uid)
             pump.run(child.reap, time.monotonic() + 0.05, {self.requests: self.interrupted, self.wake: self.drain_wake})
         return count
 
@@ -263,22 +287,6 @@ class Child:
         return code if code >= 0 else 128 - code
 
 
-def count_alive() -> int:
-    """Processes of this sandbox besides the supervisor that are not just waiting to be reaped."""
-    me = os.getpid()
-    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()] if me == 1 else jail.descendants(me)
-    return sum(1 for pid in pids if pid != me and is_running(pid))
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process is more than a zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as state:
-            return state.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X")
-    except (OSError, IndexError):
-        return False
-
-
 def main(config: dict[str, Any]) -> NoReturn:
     """Take over this process; called by the bootstrap with what the harness sent."""
     jail.set_dumpable(0)
@@ -287,4 +295,7 @@ def main(config: dict[str, Any]) -> NoReturn:
     for folder in config["owned"]:
         os.chown(folder, config["uid"], config["gid"])
     jail.restrain_supervisor(config["uid"])
-    Supervisor(config).serve()
+    supervisor = Supervisor(config)
+    if os.getpid() != 1:
+        supervisor.end_on_request()
+    supervisor.serve()

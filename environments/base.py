@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-WORKDIR = "/workspace"
+WORKDIR = "/workspace"  # as isolated sandboxes show it; the host has a private folder instead
 SANDBOX_UID = 64100
 
 
@@ -127,7 +127,7 @@ class Match:
 
 
 class Sandbox(Protocol):
-    """One isolated place to run commands in.
+    """One place to run commands in, isolated unless its ``enforcement`` says otherwise.
 
     Every path is relative to ``WORKDIR`` and resolved inside the sandbox; one that leads out of it (dots,
     absolute, links) raises SandboxFileError, as does a file that is not there. After each ``run`` every

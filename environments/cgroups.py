@@ -36,6 +36,14 @@ class ControlGroup:
         for folder in dict.fromkeys(self.folders.values()):
             (folder / "cgroup.procs").write_text(str(pid))
 
+    def processes(self) -> list[int]:
+        """Return what is in it; a process that has left it as root is not found."""
+        try:
+            folder = next(iter(self.folders.values()))
+            return [int(line) for line in (folder / "cgroup.procs").read_text().split()]
+        except (OSError, StopIteration):
+            return []
+
     def memory_kills(self) -> int:
         """Count processes that the kernel has killed because the group ran out of memory."""
         folder = self.folders.get("memory")

@@ -10,7 +10,11 @@ from importlib import import_module, metadata
 from rcb_agent.environments.base import Sandbox, SandboxSpec
 from rcb_agent.errors import EnvironmentFault, UsageError
 
-SANDBOXES = {"bubblewrap": "rcb_agent.environments.bubblewrap:open_bubblewrap"}
+SANDBOXES = {
+    "bubblewrap": "rcb_agent.environments.bubblewrap:open_bubblewrap",
+    "host": "rcb_agent.environments.host:open_host",
+}
+NOT_ISOLATED = ("host",)
 ENTRY_POINTS = "rcb_agent.sandboxes"
 
 
@@ -20,9 +24,19 @@ def known_sandboxes() -> dict[str, str]:
     return {**plugins, **SANDBOXES}
 
 
+def find_target(kind: str) -> str | None:
+    """Return the ``module:callable`` behind a name."""
+    return kind if ":" in kind else known_sandboxes().get(kind)
+
+
+def is_isolated(kind: str) -> bool:
+    """Say whether a kind of sandbox isolates at all, under whatever name; of others' kinds we know nothing."""
+    return find_target(kind) not in [SANDBOXES[name] for name in NOT_ISOLATED]
+
+
 def open_sandbox(kind: str, spec: SandboxSpec) -> Sandbox:
     """Open a sandbox of a kind; an unknown kind is a UsageError that names the known ones."""
-    target = kind if ":" in kind else known_sandboxes().get(kind)
+    target = find_target(kind)
     if target is None:
         raise UsageError(f"unknown sandbox {kind}; known: {', '.join(sorted(known_sandboxes()))}, or module:callable")
     module, _, name = target.partition(":")

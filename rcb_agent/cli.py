@@ -117,7 +117,12 @@ def cli() -> None:
 @click.option("--seed", type=int, help="Sent only when given.")
 @click.option("--reasoning-effort", metavar="WORD", help="low, medium, high, ...; sent only when given.")
 @click.option("--max-output-tokens", type=int, help="Per reply.  [default: the provider's]")
-@click.option("--sandbox", default="bubblewrap", show_default=True, help="Where agents and candidates run.")
+@click.option(
+    "--sandbox",
+    default="bubblewrap",
+    show_default=True,
+    help="Where agents and candidates run: bubblewrap, or host (no isolation at all), or module:callable.",
+)
 @click.option("--memory-mb", type=click.IntRange(64), help="Memory of each sandbox.  [default: 2048]")
 @click.option(
     "--workers",

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
+from rcb_agent.environments.registry import is_isolated
 from rcb_agent.errors import ModelUnavailable, UsageError
 from rcb_agent.runs.base import Json
 from rcb_agent.runs.config import DEFAULT_MODEL, ArmOptions, differing_keys
@@ -105,6 +106,8 @@ def _carry_out(plan: Plan, store: RunStore, options: Mapping[str, Any]) -> Json:
 
 
 def _announce(plan: Plan, store: RunStore, watch: ScreenWatch) -> None:
+    if not is_isolated(plan.config.sandbox):
+        watch.remark(f"warning: {_NO_ISOLATION}")
     for fault in plan.faults:
         watch.remark(f"warning: paper left out: {fault}")
     for name in store.mended:
@@ -122,6 +125,10 @@ def _print_result(document: Json, reasons: list[str], path: Path) -> None:
         console.print(Text(_REAL_MODEL), soft_wrap=True)
 
 
+_NO_ISOLATION = (
+    "--sandbox host isolates nothing: agents and candidates run on this machine as you, with your files, your keys and "
+    "your network, and can read the hidden tests if they look for them; use it only for code and models that you trust"
+)
 _REAL_MODEL = (
     "scripted/demo is a script, not a language model: it shows the machinery. "
     "A real one: OPENAI_API_KEY=... rcb-agent run --agent react --model openai/gpt-4.1"

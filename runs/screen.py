@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from rcb_agent.environments.registry import is_isolated
 from rcb_agent.runs.base import Json
 from rcb_agent.runs.store import RunReader
 from rcb_agent.runs.summary import NOT_RUN, verdicts
@@ -25,6 +26,8 @@ _MARKS = {
     "not_measured": ("n/m", "yellow"),
     NOT_RUN: ("-", "dim"),
 }
+
+NO_ISOLATION = "nothing was isolated; agents and candidates could read the hidden tests"
 
 
 def visible(text: str) -> str:
@@ -54,9 +57,17 @@ def run_table(document: Json, width: int = 240) -> Table:
         table.add_column(name, justify="right")
     for arm in document["arms"]:
         table.add_row(Text(visible(arm["arm"])), *(cell(arm) for _, cell in columns))
-    if document["faults"]:
-        table.caption = f"{len(document['faults'])} faults in papers of the suite: those papers are left out"
+    if remarks := _remarks(document):
+        table.caption = Text("\n".join(remarks))
     return table
+
+
+def _remarks(document: Json) -> list[str]:
+    """What a reader of the numbers must know beside them."""
+    remarks = [] if is_isolated(document["sandbox"]) else [f"sandbox {visible(document['sandbox'])}: {NO_ISOLATION}"]
+    if document["faults"]:
+        remarks.append(f"{len(document['faults'])} faults in papers of the suite: those papers are left out")
+    return remarks
 
 
 def _counts_cell(arm: Json) -> str:
@@ -115,6 +126,8 @@ def show_events(console: Console, trial: Json, grades: list[Json], events: list[
         printer = _PRINTERS.get(event["kind"])
         if printer:
             printer(console, event)
+    if not is_isolated(trial["sandbox"]["kind"]):
+        _line(console, "sandbox", f"{trial['sandbox']['kind']}: {NO_ISOLATION}")
     error = f" ({trial['error']['reason']}: {trial['error']['message']})" if trial["error"] else ""
     _line(console, "stop", f"{trial['stop']} after {trial['steps']} steps, {trial['seconds']:.1f} s{error}")
     for grade in grades:

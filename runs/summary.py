@@ -20,6 +20,7 @@ def summarise_run(reader: RunReader) -> Json:
         "run": reader.id,
         "path": str(reader.path),
         "suite": reader.config["suite"],
+        "sandbox": reader.config["sandbox"],
         "faults": reader.run["faults"],
         "arms": arms,
     }

@@ -64,9 +64,14 @@ def runtime_path(name: str) -> Path:
     return cache_folder() / "runtimes" / f"{name}-{lock_digest(read_lock(name))[:12]}-{version}"
 
 
+def runtime_variable(name: str) -> str:
+    """Return the variable that may name a Python to use as this runtime."""
+    return f"RCB_AGENT_RUNTIME_{re.sub('[^A-Z0-9]', '_', name.upper())}"
+
+
 def load_runtime(name: str) -> Runtime:
     """Return a runtime that is ready to use, or raise EnvironmentFault with the command that builds it."""
-    chosen = os.environ.get(f"RCB_AGENT_RUNTIME_{re.sub('[^A-Z0-9]', '_', name.upper())}")
+    chosen = os.environ.get(runtime_variable(name))
     if chosen:
         return adopt_runtime(name, Path(chosen).absolute())
     lock = read_lock(name)
@@ -187,7 +192,7 @@ def read_lock(name: str) -> str:
     if name not in RUNTIMES:
         raise UsageError(
             f"unknown runtime {name}; known: {', '.join(RUNTIMES)}. "
-            f"RCB_AGENT_RUNTIME_{re.sub('[^A-Z0-9]', '_', name.upper())} may name a Python that has what it needs"
+            f"{runtime_variable(name)} may name a Python that has what it needs"
         )
     return resources.files("rcb_agent.environments").joinpath("data", f"{name}.txt").read_text()
 

@@ -52,6 +52,7 @@ def cli() -> None:
     rcb-agent run --agent react --agent direct --model openai/gpt-4.1
     rcb-agent run --arm 'react,without=run_tests,name=blind' --agent react
     rcb-agent show RUN [TRIAL]                           the table, or one trial step by step
+    rcb-agent doctor                                     does this machine do?
     """  # noqa: D301 - \b is click's mark for text that keeps its lines
 
 
@@ -254,6 +255,19 @@ def list_env(**options: Any) -> None:
     from rcb_agent.runs.inspection import print_runtimes
 
     print_runtimes(options)
+
+
+@cli.command()
+@_results
+@_as_json
+def doctor(**options: Any) -> None:
+    """Look at this machine: what would keep a run from working, and the command that mends it.
+
+    Opens a real sandbox. Exit code 0: the main job can run (warnings allowed); 4: it cannot.
+    """
+    from rcb_agent.runs.doctor import run_doctor
+
+    sys.exit(run_doctor(options))
 
 
 def _finish(document: dict[str, Any], options: dict[str, Any]) -> NoReturn:

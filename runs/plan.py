@@ -22,7 +22,7 @@ from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.suites import LoadedSuite, load_suite, select_tasks
 
 _SOURCES = (".py", ".md", ".yaml", ".json", ".txt")
-_DISPLAY = ("runs/screen.py", "runs/inspection.py", "runs/summary.py", "runs/launch.py")
+_DISPLAY = ("runs/screen.py", "runs/inspection.py", "runs/summary.py", "runs/launch.py", "runs/doctor.py")
 
 
 @dataclass(frozen=True, slots=True)

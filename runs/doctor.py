@@ -73,7 +73,7 @@ NAMESPACE_SWITCHES = (
 LOOK_AROUND = """\
 import os
 routes = open("/proc/net/route").read().splitlines()[1:]
-print(os.getuid(), len(routes))
+print(os.getuid(), len(routes), os.readlink("/proc/self/ns/net"))
 """
 
 
@@ -160,11 +160,11 @@ def check_bubblewrap() -> Check:
     except EnvironmentFault as fault:
         return Check("bubblewrap", PROBLEM, str(fault), mend_bubblewrap())
     words = result.stdout.decode("utf-8", "replace").split()
-    if result.exit_code or len(words) != 2:
+    if result.exit_code or len(words) != 3:
         return Check("bubblewrap", PROBLEM, f"a command in a sandbox failed: {result.text(300)}", mend_bubblewrap())
-    uid, routes = words
-    if uid == "0" or routes != "0":
-        detail = f"a sandbox opens but does not isolate: uid {uid}, {routes} network routes"
+    uid, routes, network = words
+    if uid == "0" or routes != "0" or network == os.readlink("/proc/self/ns/net"):  # noqa: PTH115 - no path
+        detail = f"a sandbox opens but does not isolate: uid {uid}, {routes} network routes, {network}"
         return Check("bubblewrap", PROBLEM, detail, "apt-get install --only-upgrade bubblewrap")
     seconds = time.monotonic() - started
     version = first_line("bwrap", "--version")

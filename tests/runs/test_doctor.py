@@ -1,6 +1,7 @@
 """Guards: a ``doctor`` that calls a broken machine healthy, crashes on what is missing, or shows a key."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -77,6 +78,17 @@ def test_a_bubblewrap_that_is_there_and_does_not_work(tmp_path: Path, script: st
     done = rcb_agent("doctor", "--json", cwd=tmp_path, env={"PATH": str(tmp_path)})
     assert (done.code, statuses(done)["bubblewrap"]) == (4, "problem")
     assert detail(done, "bubblewrap")[1]
+
+
+@pytest.mark.sandbox
+def test_a_sandbox_that_shares_the_network(tmp_path: Path) -> None:
+    """Opening is not enough either: the command inside looks at what it is given."""
+    leave_out = 'for a; do shift; [ "$a" = --unshare-net ] || set -- "$@" "$a"; done'
+    (tmp_path / "bwrap").write_text(f'#!/bin/sh\n{leave_out}\nexec {shutil.which("bwrap")} "$@"\n')
+    (tmp_path / "bwrap").chmod(0o755)
+    done = rcb_agent("doctor", "--json", cwd=tmp_path, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert (done.code, statuses(done)["bubblewrap"]) == (4, "problem")
+    assert "does not isolate" in detail(done, "bubblewrap")[0]
 
 
 @pytest.mark.sandbox

@@ -11,7 +11,7 @@ that stops or kills its own supervisor is ended by the harness, which looks for 
 environment of what that supervisor started. What escapes: a process that kills the supervisor and hides the mark, where
 there is no cgroup (or, as root, leaves it); anything started through a service that was running before (cron, docker);
 after a SIGKILL of the harness, what a command has kept from a supervisor that it killed or stopped. Files written outside
-the folder stay.
+the folder stay; the folder itself is removed by whoever is left of harness and supervisor, else at the next start of a run.
 """
 
 import os

@@ -214,9 +214,8 @@ def check_cgroups() -> Check:
     detail = (
         f"{version}: {', '.join(usable) or 'nothing'} can be limited; {'; '.join(consequences[m] for m in missing)}"
     )
-    fix = (
-        "run as root, with /sys/fs/cgroup writable" if os.geteuid() == 0 else "systemd-run --user --scope rcb-agent ..."
-    )
+    in_session = version == "v2" and os.geteuid() != 0 and shutil.which("systemd-run")
+    fix = "systemd-run --user --scope rcb-agent ..." if in_session else "run as root, with /sys/fs/cgroup writable"
     return Check("cgroups", WARNING, f"{detail}; every record says so", fix)
 
 

@@ -28,7 +28,10 @@ _as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document on standard output and nothing else there."
 )
 _suite = click.option(
-    "--suite", default="mini", show_default=True, help="A shipped suite (mini) or a folder that holds papers.yaml."
+    "--suite",
+    default="mini",
+    show_default=True,
+    help="mini, researchcodebench (once pulled), or a folder that holds papers.yaml.",
 )
 
 
@@ -204,7 +207,7 @@ def diff(**options: Any) -> None:
 
 @cli.group()
 def tasks() -> None:
-    """List and show tasks."""
+    """List, show and pull tasks."""
 
 
 @tasks.command("list")
@@ -232,6 +235,26 @@ def show_task(**options: Any) -> None:
     from rcb_agent.runs.inspection import print_task
 
     print_task(options)
+
+
+@tasks.command("pull")
+@click.argument("name", metavar="SUITE")
+@click.option("--from", "source", metavar="PATH|URL", help="A clone, a bare mirror or another address.")
+@click.option("--commit", metavar="SHA", help="Another commit than the published one: differences are warnings then.")
+@click.option("--force", is_flag=True, help="Pull again although it is there.")
+@_as_json
+def pull_tasks(**options: Any) -> None:
+    """Fetch a suite that is not shipped, and check each of its tasks by id and size.
+
+    \b
+    Examples:
+      rcb-agent tasks pull researchcodebench
+      rcb-agent tasks pull researchcodebench --from ~/ResearchCodeBench
+      rcb-agent run --suite researchcodebench --tasks 'LEN/*' --agent oracle --agent null
+    """  # noqa: D301
+    from rcb_agent.runs.pulling import pull
+
+    pull(options)
 
 
 @cli.group()

@@ -15,7 +15,7 @@ from rcb_agent import __version__
 from rcb_agent.errors import UsageError
 from rcb_agent.runs.base import Arm, Json, TrialSpec
 from rcb_agent.tasks.base import Task
-from rcb_agent.tasks.suites import SHIPPED, find_suite
+from rcb_agent.tasks.suites import NAMED, find_suite
 
 DEFAULT_MODEL = "scripted/demo"
 
@@ -260,8 +260,8 @@ def default_arm_id(agent: str, model: str) -> str:
 
 
 def suite_label(name: str) -> str:
-    """Return how a suite is named in a config: a shipped name, or the absolute path of a folder."""
-    return name if name in SHIPPED else str(find_suite(name))
+    """Return how a suite is named in a config: a name of ours, or the absolute path of a folder."""
+    return name if name in NAMED else str(find_suite(name))
 
 
 def digest_tasks(tasks: Sequence[Task]) -> str:

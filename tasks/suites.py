@@ -5,9 +5,10 @@ A paper with a mistake becomes faults that name file, line and key; the other pa
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from importlib.metadata import entry_points
 from importlib.resources import files
 from pathlib import Path
@@ -19,8 +20,14 @@ from rcb_agent.tasks.documents import Document, read_document
 from rcb_agent.tasks.folders import Folder, FolderError, module_name, read_folder, split_support
 from rcb_agent.tasks.markers import Blank, MarkerError, find_blanks, strip_markers
 from rcb_agent.tasks.masking import agent_view, gold_view, prompt_view
+from rcb_agent.tasks.origins import PULLED, pulled_root
+from rcb_agent.tasks.overlay import Overlay, shipped_overlay
 
 SHIPPED = ("mini",)
+NAMED = (*SHIPPED, *PULLED)
+
+
+_OwnKeys = Callable[[str], tuple[dict[str, Any], list[Fault]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +42,15 @@ class LoadedSuite:
 
 
 def load_suite(name: str) -> LoadedSuite:
-    """Load a suite by shipped name or folder path.
+    """Load a suite by name or folder path.
 
     Raises TaskError when there is no such suite or its ``papers.yaml`` cannot be read at all.
     """
-    root = find_suite(name)
+    return read_suite(name, find_suite(name), shipped_overlay(name) if name in PULLED else None)
+
+
+def read_suite(name: str, root: Path, overlay: Overlay | None = None) -> LoadedSuite:
+    """Read the suite in a folder; with an overlay our own keys come from there, not from ``rcb-agent.yaml``."""
     document = read_document(root / "papers.yaml", "papers.yaml")
     if isinstance(document, Fault):
         raise TaskError(f"suite {name}: {document}")
@@ -47,21 +58,26 @@ def load_suite(name: str) -> LoadedSuite:
         raise TaskError(f"suite {name}: papers.yaml:1: must be a list of papers, each with id and annotated_file_paths")
     tasks: list[Task] = []
     faults: list[Fault] = []
+    own = partial(_read_own_keys, root) if overlay is None else overlay.keys_of
     for index, entry in enumerate(document.data):
         problems = _entry_faults(document, index, entry)
         if not problems:
-            found, problems = _load_paper(root, document, index, entry)
+            found, problems = _load_paper(root, document, index, own)
             tasks += found
         faults += problems
+    if overlay is not None:
+        faults += overlay.strays(entry["id"] for entry in document.data if isinstance(entry, dict) and "id" in entry)
     return LoadedSuite(name, root, tuple(tasks), tuple(faults), _hash([task.digest for task in tasks]))
 
 
 def find_suite(name: str) -> Path:
-    """Return the folder of a suite: shipped, a folder's path, or a plug-in's (entry points ``rcb_agent.suites``, each a
-    path or a function that returns one). Raises TaskError when it is not there.
+    """Return the folder of a suite: shipped, pulled, a folder's path, or a plug-in's (entry points ``rcb_agent.suites``,
+    each a path or a function that returns one). Raises TaskError when it is not there.
     """
     if name in SHIPPED:
         return Path(str(files("rcb_agent.tasks") / "data" / name))
+    if name in PULLED:
+        return pulled_root(name)
     root = Path(name).expanduser()
     if (root / "papers.yaml").is_file():
         return root.resolve()
@@ -69,7 +85,7 @@ def find_suite(name: str) -> Path:
     if name in plugins:
         found = plugins[name].load()
         return Path(str(found() if callable(found) else found)).resolve()
-    known = ", ".join([*SHIPPED, *sorted(plugins)])
+    known = ", ".join([*NAMED, *sorted(plugins)])
     raise TaskError(f"no suite {name!r}: give {known}, or a folder that holds papers.yaml")
 
 
@@ -109,12 +125,13 @@ def _entry_faults(document: Document, index: int, entry: Any) -> list[Fault]:
     return faults
 
 
-def _load_paper(root: Path, document: Document, index: int, entry: dict[str, Any]) -> tuple[list[Task], list[Fault]]:
+def _load_paper(root: Path, document: Document, index: int, own_keys: _OwnKeys) -> tuple[list[Task], list[Fault]]:
+    entry = document.data[index]
     paper_id = entry["id"]
     folder_path = root / paper_id
     if not folder_path.is_dir() or folder_path.is_symlink():
         return [], [document.fault((index, "id"), f"there is no folder {paper_id}/ beside papers.yaml")]
-    own, faults = _read_own_keys(folder_path, paper_id)
+    own, faults = own_keys(paper_id)
     try:
         folder = read_folder(
             folder_path, _paths(entry["annotated_file_paths"]), _paths(entry.get("context_file_paths"))
@@ -134,8 +151,8 @@ def _paths(value: str | list[str] | None) -> list[str]:
     return [item.strip() for item in items]
 
 
-def _read_own_keys(folder: Path, paper_id: str) -> tuple[dict[str, Any], list[Fault]]:
-    path = folder / "rcb-agent.yaml"
+def _read_own_keys(root: Path, paper_id: str) -> tuple[dict[str, Any], list[Fault]]:
+    path = root / paper_id / "rcb-agent.yaml"
     if not path.exists():
         return {}, []
     document = read_document(path, f"{paper_id}/rcb-agent.yaml")

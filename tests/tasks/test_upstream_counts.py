@@ -1,8 +1,10 @@
 """Guards: a parser that loses or invents tasks of the real benchmark (needs RCB_UPSTREAM; nothing of it is shipped)."""
 
 import io
+import json
 import os
 import subprocess
+import sys
 import tarfile
 from collections import Counter
 from pathlib import Path
@@ -60,3 +62,19 @@ def test_no_shown_support_file_holds_a_whole_blank(upstream: LoadedSuite) -> Non
         assert not [file for file in task.problem.files_support if file.path.endswith("_ref.py")]
     named = {(t.info.id, w.path) for t in upstream.tasks for w in t.withheld if w.path.endswith("_ref.py")}
     assert len(named) == 15
+
+
+def test_a_pull_is_the_published_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command's own check passes, the suite is found by its name, and every paper has its keys."""
+    place = os.environ.get("RCB_UPSTREAM")
+    if not place:
+        pytest.skip("RCB_UPSTREAM is not set: it names a checkout or a bare mirror of ResearchCodeBench")
+    monkeypatch.setenv("RCB_AGENT_CACHE", str(tmp_path))
+    command = [sys.executable, "-m", "rcb_agent", "tasks", "pull", "researchcodebench", "--from", place, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert [record[key] for key in ("papers", "tasks", "lines", "differences")] == [20, 212, 1449, []]
+    suite = load_suite("researchcodebench")
+    assert not suite.faults
+    assert {task.problem.runtime for task in suite.tasks if task.info.id in ("LEN", "minp")} == {"scipy", "torch"}

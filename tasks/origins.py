@@ -1,0 +1,113 @@
+"""Suites that are pulled, not shipped: where each comes from, what is known of it, and where it lies once pulled.
+
+A pull is complete when, and only when, its record ``pulled.json`` exists; the record names the folder that holds the
+suite, so that a new pull takes over in one step.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from rcb_agent.errors import TaskError
+from rcb_agent.tasks.cache import cache_folder
+
+PULLED = ("researchcodebench",)
+RECORD = "pulled.json"
+_PASSING = "__pycache__"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a suite is published: repository, commit, the folder in it; and size and id of each of its tasks."""
+
+    name: str
+    url: str
+    commit: str
+    folder: str
+    sizes: tuple[tuple[str, int], ...]
+
+    @property
+    def home(self) -> Path:
+        """Where its record and its files lie in the cache."""
+        return cache_folder() / "suites" / self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """The record of a pull. ``folder`` is relative to the record; ``differences`` from the facts are only kept for a
+    commit that was asked for.
+    """
+
+    source: str
+    commit: str
+    date: str
+    papers: int
+    tasks: int
+    lines: int
+    digest: str
+    folder: str
+    differences: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the form that stands in ``pulled.json``."""
+        return {**asdict(self), "differences": list(self.differences)}
+
+    def __str__(self) -> str:
+        return f"commit {self.commit[:7]}: {self.papers} papers, {self.tasks} tasks, {self.lines} lines"
+
+
+def load_origin(name: str) -> Origin:
+    """Return what is shipped about a suite that can be pulled. Raises TaskError for another name."""
+    if name not in PULLED:
+        raise TaskError(f"no suite {name!r} to pull: known are {', '.join(PULLED)}")
+    return read_origin(name, Path(str(files("rcb_agent.tasks") / "data" / name / "facts.json")))
+
+
+def read_origin(name: str, path: Path) -> Origin:
+    """Read a file of facts: url, commit, folder and tasks, each [paper, name, lines]."""
+    facts = json.loads(path.read_text("utf-8"))
+    sizes = tuple((f"{paper}/{blank}", lines) for paper, blank, lines in facts["tasks"])
+    return Origin(name, facts["url"], facts["commit"], facts["folder"], sizes)
+
+
+def read_record(origin: Origin) -> Pulled | None:
+    """Return the record of a pull; None where there is none that can be read."""
+    try:
+        fields = json.loads((origin.home / RECORD).read_text("utf-8"))
+        return Pulled(**{**fields, "differences": tuple(fields["differences"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def pulled_root(name: str) -> Path:
+    """Return the folder of a pulled suite. Raises TaskError when it is not there as it was pulled."""
+    origin = load_origin(name)
+    record = read_record(origin)
+    if record is None:
+        raise TaskError(f"suite {name} is not pulled: run `rcb-agent tasks pull {name}`")
+    root = origin.home / record.folder
+    if tree_digest(root) != record.digest:
+        raise TaskError(
+            f"suite {name}: {root} is not what was pulled: run `rcb-agent tasks pull {name}` again; "
+            "a suite of your own is a copy of it elsewhere, given as --suite FOLDER"
+        )
+    return root
+
+
+def tree_digest(root: Path) -> str:
+    """Hash names and contents of the files below a folder."""
+    total = hashlib.sha256()
+    for path in _files_below(root):
+        data, name = path.read_bytes(), path.relative_to(root).as_posix().encode("utf-8", "surrogateescape")
+        total.update(b"%d %d " % (len(name), len(data)) + name + data)
+    return total.hexdigest()
+
+
+def _files_below(root: Path) -> Iterator[Path]:
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and _PASSING not in path.parts:
+            yield path

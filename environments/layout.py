@@ -12,8 +12,8 @@ from pathlib import Path
 
 from rcb_agent.environments.base import SANDBOX_UID, WORKDIR, Bind, Limits, SandboxSpec
 from rcb_agent.environments.interpreters import Interpreter, describe_interpreter, links_to_executable
-from rcb_agent.environments.runtimes import SHOWN_AT as RUNTIME_ROOT
-from rcb_agent.environments.runtimes import cache_folder
+from rcb_agent.environments.venvs import SHOWN_AT as RUNTIME_ROOT
+from rcb_agent.tasks.cache import cache_folder
 
 HOME = "/home/agent"
 SYSTEM = Path("/usr")

@@ -2,7 +2,7 @@
 
 A venv is built in place (its programs know where they lie) under a lock, and is complete when, and only when,
 its marker file exists; the folder's name says lock and Python, so a change of either is another folder.
-``RCB_AGENT_RUNTIME_<NAME>`` names a Python to use as it is.
+``RCB_AGENT_RUNTIME_<NAME>`` names a Python to use as it is. A paper's id stands for the runtime it needs.
 """
 
 import hashlib
@@ -12,19 +12,21 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 
 from rcb_agent.environments.base import Runtime
 from rcb_agent.environments.interpreters import describe_interpreter
+from rcb_agent.environments.venvs import BUILD_SECONDS, Sources, lock_pins, make_venv
 from rcb_agent.errors import EnvironmentFault, UsageError
+from rcb_agent.tasks.cache import cache_folder
+from rcb_agent.tasks.overlay import runtime_of_paper
 
-RUNTIMES = ("mini",)
+RUNTIMES = ("mini", "scipy", "torch")
 MARKER = "complete.json"
-SHOWN_AT = "/opt/runtime"  # where sandboxes show a runtime's venv
-BUILD_SECONDS = 1800
+ABOUT = "# about: "  # a lock's line that says what a build costs
 
 INSTALLED = """\
 import importlib.metadata as metadata
@@ -45,23 +47,36 @@ for pin in sys.argv[1:]:
     for module in modules.get(plain(name), ()):
         if module.isidentifier():
             importlib.import_module(module)
+torch = sys.modules.get("torch")
+if torch is not None and torch.version.cuda is not None:
+    sys.exit(f"torch is built for CUDA {torch.version.cuda}, not for the CPU")
 """
-
-
-def cache_folder() -> Path:
-    """Where built things are kept: ``RCB_AGENT_CACHE`` or the user's cache folder."""
-    chosen = os.environ.get("RCB_AGENT_CACHE")
-    if chosen:
-        return Path(chosen).absolute()
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("rcb-agent"))
 
 
 def runtime_path(name: str) -> Path:
     """Return the folder in which the venv of a runtime is, or will be."""
-    version = f"{sys.implementation.cache_tag}"
-    return cache_folder() / "runtimes" / f"{name}-{lock_digest(read_lock(name))[:12]}-{version}"
+    return cache_folder() / "runtimes" / f"{name}-{lock_digest(read_lock(name))[:12]}-{sys.implementation.cache_tag}"
+
+
+def load_runtime(name: str, python: str | None = None) -> Runtime:
+    """Return a runtime that is ready to use, or raise EnvironmentFault with the command that builds it.
+
+    ``python`` is used as it is in place of what is built.
+    """
+    chosen = python or chosen_python(name)
+    if chosen:
+        return adopt_runtime(name, Path(chosen).absolute())
+    name = runtime_name(name)
+    lock = read_lock(name)
+    folder = runtime_path(name)
+    if not (folder / MARKER).is_file():
+        raise EnvironmentFault(f"the runtime {name} is not built: run `rcb-agent env build {name}`")
+    return Runtime(name, folder / "venv" / "bin" / "python", tuple(lock_pins(lock)), lock_digest(lock))
+
+
+def chosen_python(name: str) -> str | None:
+    """Return the Python that the environment names for a runtime."""
+    return os.environ.get(runtime_variable(name)) or None
 
 
 def runtime_variable(name: str) -> str:
@@ -69,16 +84,9 @@ def runtime_variable(name: str) -> str:
     return f"RCB_AGENT_RUNTIME_{re.sub('[^A-Z0-9]', '_', name.upper())}"
 
 
-def load_runtime(name: str) -> Runtime:
-    """Return a runtime that is ready to use, or raise EnvironmentFault with the command that builds it."""
-    chosen = os.environ.get(runtime_variable(name))
-    if chosen:
-        return adopt_runtime(name, Path(chosen).absolute())
-    lock = read_lock(name)
-    folder = runtime_path(name)
-    if not (folder / MARKER).is_file():
-        raise EnvironmentFault(f"the runtime {name} is not built: run `rcb-agent env build {name}`")
-    return Runtime(name, folder / "venv" / "bin" / "python", tuple(lock_pins(lock)), lock_digest(lock))
+def runtime_name(name: str) -> str:
+    """Return the runtime that is meant by a runtime's name or by the id of a paper."""
+    return name if name in RUNTIMES else runtime_of_paper(name) or name
 
 
 @lru_cache(maxsize=16)
@@ -89,89 +97,44 @@ def adopt_runtime(name: str, python: Path) -> Runtime:
     return Runtime(name, python, packages, hashlib.sha256("\n".join(packages).encode()).hexdigest())
 
 
-def build_runtime(name: str, report: Callable[[str], None]) -> Runtime:
+def build_runtime(name: str, report: Callable[[str], None], sources: Sources | None = None) -> Runtime:
     """Build a runtime unless it is there; several builders wait for the first."""
     from filelock import FileLock
 
+    name = runtime_name(name)
     folder = runtime_path(name)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock", timeout=BUILD_SECONDS):
         if (folder / MARKER).is_file():
             report(f"{name}: already built in {folder}")
+            check_packages(folder / "venv" / "bin" / "python", lock_pins(read_lock(name)))
         else:
+            report(f"{name}: {estimate(name, folder.parent)}")
             shutil.rmtree(folder, ignore_errors=True)
-            fill_folder(folder, read_lock(name), report)
+            fill_folder(folder, read_lock(name), sources or Sources(), report)
             report(f"{name}: built in {folder}")
-    runtime = load_runtime(name)
-    check_runtime(runtime)
-    return runtime
+    return load_runtime(name)
 
 
-def fill_folder(folder: Path, lock: str, report: Callable[[str], None]) -> None:
-    """Make the venv, install exactly the lock, then put the marker."""
-    import venv
+def estimate(name: str, place: Path) -> str:
+    """Say what a build costs, before it does."""
+    about = [line.removeprefix(ABOUT) for line in read_lock(name).splitlines() if line.startswith(ABOUT)]
+    return f"{', '.join(about) or 'size unknown'} ({shutil.disk_usage(place).free >> 20:,} MB free in {place})"
 
-    home = folder / "venv"
-    report(f"making a venv with Python {sys.version.split()[0]}")
-    venv.EnvBuilder(symlinks=True, with_pip=False).create(home)
-    requirements = folder / "lock.txt"
-    requirements.write_text(lock)
-    report(f"installing {', '.join(lock_pins(lock))}")
-    install(home / "bin" / "python", requirements)
-    make_movable(home)
-    compile_packages(home)
+
+def fill_folder(folder: Path, lock: str, sources: Sources, report: Callable[[str], None]) -> None:
+    """Make the venv, install exactly the lock, try it, then put the marker."""
+    make_venv(folder / "venv", lock, sources, report)
+    report("trying every package")
+    check_packages(folder / "venv" / "bin" / "python", lock_pins(lock))
     draft = folder / f"{MARKER}.part"
     draft.write_text(json.dumps({"digest": lock_digest(lock), "packages": lock_pins(lock)}))
     draft.replace(folder / MARKER)
 
 
-def install(python: Path, requirements: Path) -> None:
-    """Install a lock with the harness's pip."""
-    options = (
-        "--no-deps",
-        "--only-binary=:all:",
-        "--disable-pip-version-check",
-        "--no-input",
-        "--quiet",
-    )
-    command = [sys.executable, "-m", "pip", "--python", str(python), "install", *options, "-r", str(requirements)]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=BUILD_SECONDS, env=environment, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EnvironmentFault(f"pip could not be run: {error}") from None
-    if done.returncode:
-        reason = done.stderr.strip().splitlines() or ["no message"]
-        raise EnvironmentFault(f"pip could not install {requirements}: {reason[-1]}")
-
-
-def make_movable(home: Path) -> None:
-    """Take the venv's own place out of it: it is shown elsewhere in a sandbox, and need not say where it came from."""
-    config = home / "pyvenv.cfg"
-    kept = [line for line in config.read_text().splitlines() if not line.startswith(("command", "prompt"))]
-    config.write_text("\n".join(kept) + "\n")
-    for script in (home / "bin").iterdir():
-        if script.is_symlink() or not script.is_file():
-            continue
-        if script.name.lower().startswith("activate"):
-            script.unlink()
-            continue
-        first, _, rest = script.read_bytes().partition(b"\n")
-        if first.startswith(b"#!") and os.fsencode(home) in first:
-            script.write_bytes(b"#!/usr/bin/env python\n" + rest)
-
-
-def compile_packages(home: Path) -> None:
-    """Write byte code that names the place at which a sandbox shows the venv; a sandbox cannot write any."""
-    command = [str(home / "bin" / "python"), "-I", "-m", "compileall", "-q", "-f", "-s", str(home), "-p", SHOWN_AT]
-    subprocess.run([*command, str(home / "lib")], capture_output=True, timeout=BUILD_SECONDS, check=False)
-
-
-def check_runtime(runtime: Runtime) -> None:
+def check_packages(python: Path, pins: Sequence[str]) -> None:
     """Import every package for real, at the version that is promised; EnvironmentFault if one fails."""
-    run_python(runtime.python, IMPORT_ALL, *runtime.packages)
+    run_python(python, IMPORT_ALL, *pins)
 
 
 def run_python(python: Path, code: str, *arguments: str) -> str:
@@ -191,16 +154,10 @@ def read_lock(name: str) -> str:
     """Return the text of a shipped lock."""
     if name not in RUNTIMES:
         raise UsageError(
-            f"unknown runtime {name}; known: {', '.join(RUNTIMES)}. "
-            f"{runtime_variable(name)} may name a Python that has what it needs"
+            f"unknown runtime {name}; known: {', '.join(RUNTIMES)}. {runtime_variable(name)} may name a Python that has "
+            "what it needs, and so may `run --python`"
         )
     return resources.files("rcb_agent.environments").joinpath("data", f"{name}.txt").read_text()
-
-
-def lock_pins(lock: str) -> list[str]:
-    """Return the ``name==version`` lines of a lock."""
-    words = [line.split("#")[0].strip().rstrip("\\").strip() for line in lock.splitlines()]
-    return [word.split()[0] for word in words if word and not word.startswith("--")]
 
 
 def lock_digest(lock: str) -> str:

@@ -263,12 +263,20 @@ def env() -> None:
 
 
 @env.command("build")
-@click.argument("names", nargs=-1, required=True, metavar="RUNTIME...")
-def build_env(names: tuple[str, ...]) -> None:
-    """Build runtimes, for instance: rcb-agent env build mini."""
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--index", metavar="URL", help="Where torch comes from.  [default: PyTorch's index of CPU wheels]")
+@click.option("--find-links", multiple=True, metavar="DIR", help="Wheels at hand (as pip's option); repeatable.")
+def build_env(**options: Any) -> None:
+    """Build runtimes; NAME is a runtime or the id of a paper that needs it.
+
+    \b
+    Examples:
+      rcb-agent env build mini
+      rcb-agent env build LEN minp --find-links ~/wheels
+    """  # noqa: D301
     from rcb_agent.runs.inspection import build_runtimes
 
-    build_runtimes(names)
+    build_runtimes(options)
 
 
 @env.command("list")

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from rcb_agent.environments.base import Limits, Runtime, SandboxSpec
-from rcb_agent.environments.runtimes import RUNTIMES, cache_folder, load_runtime, runtime_path, runtime_variable
+from rcb_agent.environments.runtimes import RUNTIMES, load_runtime, runtime_path, runtime_variable
 from rcb_agent.errors import EnvironmentFault, RcbAgentError
+from rcb_agent.tasks.cache import cache_folder
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
 EXIT_PROBLEM = 4

@@ -148,12 +148,14 @@ def _listing(file: SourceFile) -> list[str]:
     return [f"--- {file.path}", *file.text.splitlines()]
 
 
-def build_runtimes(names: tuple[str, ...]) -> None:
-    """Build runtimes, saying what is done."""
-    from rcb_agent.environments.runtimes import build_runtime
+def build_runtimes(options: Options) -> None:
+    """Build the runtimes that are named, by themselves or by a paper, once each, saying what is done."""
+    from rcb_agent.environments.runtimes import build_runtime, runtime_name
+    from rcb_agent.environments.venvs import Sources
 
-    for name in names:
-        runtime = build_runtime(name, lambda line: print(line, file=sys.stderr))  # noqa: T201 - progress for a person
+    sources = Sources(options["index"] or "", tuple(options["find_links"]))
+    for name in dict.fromkeys(runtime_name(name) for name in options["names"]):
+        runtime = build_runtime(name, lambda line: print(line, file=sys.stderr), sources)  # noqa: T201 - for a person
         sys.stdout.write(f"{runtime.name}: {runtime.python}\n")
 
 

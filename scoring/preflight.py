@@ -70,7 +70,7 @@ class Kept:
 
 def cache_folder() -> Path:
     """Return where preflights are kept."""
-    from rcb_agent.environments.runtimes import cache_folder as cache_root
+    from rcb_agent.tasks.cache import cache_folder as cache_root
 
     return cache_root() / "preflight"
 

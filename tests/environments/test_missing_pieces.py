@@ -10,6 +10,7 @@ from rcb_agent.environments import runtimes
 from rcb_agent.environments.base import Bind, Limits, Runtime, SandboxSpec
 from rcb_agent.environments.bubblewrap import explain_refusal, open_bubblewrap
 from rcb_agent.environments.registry import SANDBOXES, open_sandbox
+from rcb_agent.environments.venvs import lock_pins
 from rcb_agent.errors import EnvironmentFault, UsageError
 
 
@@ -104,17 +105,17 @@ def test_a_failed_build_is_never_seen(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_a_runtime_that_lacks_a_package(runtime: Runtime) -> None:
     """Checking imports for real."""
-    runtimes.check_runtime(runtime)
+    runtimes.check_packages(runtime.python, runtime.packages)
     lacking = Runtime("lacking", runtime.python, ("numpy==1.0",), "")
     with pytest.raises(EnvironmentFault, match="cannot be used"):
-        runtimes.check_runtime(lacking)
+        runtimes.check_packages(lacking.python, lacking.packages)
 
 
 def test_the_shipped_lock_is_exact() -> None:
     """Every line pins one version; comments do not change the digest."""
     lock = runtimes.read_lock("mini")
-    assert runtimes.lock_pins(lock)
-    assert all("==" in pin for pin in runtimes.lock_pins(lock))
+    assert lock_pins(lock)
+    assert all("==" in pin for pin in lock_pins(lock))
     assert runtimes.lock_digest(lock) == runtimes.lock_digest("# more words\n" + lock)
     assert runtimes.lock_digest(lock) != runtimes.lock_digest(lock + "more==1\n")
     assert sys.implementation.cache_tag in runtimes.runtime_path("mini").name

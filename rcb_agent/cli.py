@@ -129,6 +129,13 @@ def cli() -> None:
 )
 @click.option("--memory-mb", type=click.IntRange(64), help="Memory of each sandbox.  [default: 2048]")
 @click.option(
+    "--python",
+    "pythons",
+    multiple=True,
+    metavar="[NAME=]PATH",
+    help="A Python with the packages, in place of the built runtime (of the runtime or paper NAME); repeatable.",
+)
+@click.option(
     "--workers",
     type=click.IntRange(1, 512),
     help="Trials at once; changes no result.  [default: 2 per core, at most 8]",

@@ -55,7 +55,9 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class TrialSpec:
-    """One trial to carry out; ``suite`` is a name or a path that the executing machine can load."""
+    """One trial to carry out; ``suite`` is a name or a path that the executing machine can load, ``pythons`` maps
+    runtimes to a Python that is used in place of the built one.
+    """
 
     arm: Arm
     suite: str
@@ -63,6 +65,7 @@ class TrialSpec:
     attempt: int
     sandbox: str
     limits: Mapping[str, Any] = field(default_factory=dict)
+    pythons: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

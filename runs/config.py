@@ -38,6 +38,7 @@ class RunConfig:
     mode: str = "split"
     scopes: tuple[str, ...] = ("diff", "blank")
     harness: str = __version__
+    pythons: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> Json:
         """Return the record form."""
@@ -55,7 +56,7 @@ class RunConfig:
         for attempt in range(1, self.attempts + 1):
             for task in self.tasks:
                 for arm in self.arms:
-                    yield TrialSpec(arm, self.suite, task, attempt, self.sandbox, self.limits)
+                    yield TrialSpec(arm, self.suite, task, attempt, self.sandbox, self.limits, self.pythons)
 
 
 def hash_config(record: Mapping[str, Any]) -> str:
@@ -267,8 +268,3 @@ def suite_label(name: str) -> str:
 def digest_tasks(tasks: Sequence[Task]) -> str:
     """Hash the content of the tasks a run is about."""
     return hashlib.sha256("\n".join(f"{task.id} {task.digest}" for task in tasks).encode()).hexdigest()
-
-
-def runtimes_of(tasks: Sequence[Task]) -> tuple[str, ...]:
-    """Name the runtimes that these tasks need."""
-    return tuple(sorted({task.problem.runtime for task in tasks}))

@@ -78,6 +78,7 @@ def _request(options: Mapping[str, Any]) -> RunRequest:
         attempts=options["attempts"],
         sandbox=options["sandbox"],
         limits=limits,
+        pythons=options["pythons"],
         out=options["out"],
         results=options["results"],
     )

@@ -15,14 +15,15 @@ from typing import Any
 from rcb_agent.environments.base import Limits, Runtime, SandboxSpec
 from rcb_agent.errors import EnvironmentFault, TaskError, UsageError
 from rcb_agent.runs.base import Arm, Json
-from rcb_agent.runs.config import ArmOptions, RunConfig, build_arms, digest_tasks, runtimes_of, suite_label
+from rcb_agent.runs.config import ArmOptions, RunConfig, build_arms, digest_tasks, suite_label
 from rcb_agent.runs.controls import CONTROLS
+from rcb_agent.runs.pythons import Pythons, choose_pythons, load_runtimes
 from rcb_agent.scoring.base import Grader
 from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.suites import LoadedSuite, load_suite, select_tasks
 
 _SOURCES = (".py", ".md", ".yaml", ".json", ".txt")
-_DISPLAY = ("runs/screen.py", "runs/inspection.py", "runs/summary.py", "runs/launch.py", "runs/doctor.py")
+_DISPLAY = tuple(f"runs/{name}.py" for name in ("screen", "inspection", "pulling", "summary", "launch", "doctor"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class RunRequest:
     attempts: int = 1
     sandbox: str = "bubblewrap"
     limits: Mapping[str, Any] = field(default_factory=dict)
+    pythons: Sequence[str] = ()
     out: Path | None = None
     results: Path = Path("results")
 
@@ -62,9 +64,9 @@ def make_plan(request: RunRequest) -> Plan:
     arms = build_arms(request.arms)
     suite = load_suite(request.suite)
     tasks = _selected(suite, request.patterns)
-    conditions = Conditions(
-        suite_label(request.suite), request.attempts, request.sandbox, asdict(Limits(**request.limits))
-    )
+    limits = asdict(Limits(**request.limits))
+    pythons = choose_pythons(request.pythons, tasks)
+    conditions = Conditions(suite_label(request.suite), request.attempts, request.sandbox, limits, pythons)
     return _build_plan(conditions, suite, tasks, arms)
 
 
@@ -78,7 +80,7 @@ def replan(config: Json) -> Plan:
     suite = load_suite(config["suite"])
     wanted = set(config["tasks"])
     tasks = tuple(task for task in suite.tasks if task.id in wanted)
-    conditions = Conditions(config["suite"], config["attempts"], config["sandbox"], limits)
+    conditions = Conditions(config["suite"], config["attempts"], config["sandbox"], limits, config.get("pythons", {}))
     return _build_plan(conditions, suite, tasks, arms)
 
 
@@ -90,12 +92,13 @@ class Conditions:
     attempts: int
     sandbox: str
     limits: Json
+    pythons: Pythons
 
 
 def _build_plan(conditions: Conditions, suite: LoadedSuite, tasks: tuple[Task, ...], arms: tuple[Arm, ...]) -> Plan:
-    runtimes = check_environment(conditions.sandbox, tasks)
+    runtimes = check_environment(conditions.sandbox, tasks, conditions.pythons)
     check_models(arms)
-    grader = make_grader(conditions.sandbox, Limits(**conditions.limits))
+    grader = make_grader(conditions.sandbox, Limits(**conditions.limits), conditions.pythons)
     config = RunConfig(
         suite=conditions.suite,
         suite_digest=digest_tasks(tasks),
@@ -105,6 +108,7 @@ def _build_plan(conditions: Conditions, suite: LoadedSuite, tasks: tuple[Task, .
         sandbox=conditions.sandbox,
         limits=conditions.limits,
         runtimes={name: runtime.digest for name, runtime in runtimes.items()},
+        pythons=conditions.pythons,
         grader=grader.version,
         prompts=_prompts_digest(),
         code=digest_code(),
@@ -119,30 +123,16 @@ def _selected(suite: LoadedSuite, patterns: Sequence[str]) -> tuple[Task, ...]:
     return select_tasks(suite, patterns)
 
 
-def check_environment(sandbox: str, tasks: Sequence[Task]) -> dict[str, Runtime]:
+def check_environment(sandbox: str, tasks: Sequence[Task], pythons: Pythons | None = None) -> dict[str, Runtime]:
     """Load every runtime and start one sandbox. Raises EnvironmentFault, TaskError or UsageError."""
     from rcb_agent.environments.registry import open_sandbox
 
-    runtimes = {name: _load_runtime(name, tasks) for name in runtimes_of(tasks)}
+    runtimes = load_runtimes(tasks, pythons or {})
     for runtime in runtimes.values():
         open_sandbox(sandbox, SandboxSpec(runtime)).close()
     if shutil.which("git") is None:
         raise EnvironmentFault("git is not installed: apt-get install git")
     return runtimes
-
-
-def _load_runtime(name: str, tasks: Sequence[Task]) -> Runtime:
-    from rcb_agent.environments.runtimes import load_runtime
-
-    try:
-        return load_runtime(name)
-    except UsageError:
-        paper = next(task.info.id for task in tasks if task.problem.runtime == name)
-        variable = f"RCB_AGENT_RUNTIME_{''.join(c if c.isalnum() else '_' for c in name.upper())}"
-        raise TaskError(
-            f"paper {paper} needs the runtime {name!r}, which is not known here: say `runtime: mini` in "
-            f"{paper}/rcb-agent.yaml, or name a Python that has its packages in {variable}"
-        ) from None
 
 
 def check_models(arms: Sequence[Arm], *, capped: bool = False) -> None:
@@ -159,13 +149,16 @@ def check_models(arms: Sequence[Arm], *, capped: bool = False) -> None:
             prepare_model(arm.model, sampling_of(arm), needs_price=needed)
 
 
-def make_grader(sandbox: str, limits: Limits) -> Grader:
+def make_grader(sandbox: str, limits: Limits, pythons: Pythons | None = None) -> Grader:
     """Return the grader of mode ``split`` over one kind of sandbox with these limits."""
     from rcb_agent.environments.registry import open_sandbox
     from rcb_agent.environments.runtimes import load_runtime
     from rcb_agent.scoring.split import SplitGrader, SplitLimits
 
-    return SplitGrader(partial(open_sandbox, sandbox), load_runtime, limits=SplitLimits(sandbox=limits))
+    def load(name: str) -> Runtime:
+        return load_runtime(name, (pythons or {}).get(name))
+
+    return SplitGrader(partial(open_sandbox, sandbox), load, limits=SplitLimits(sandbox=limits))
 
 
 def digest_code() -> str:

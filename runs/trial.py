@@ -255,11 +255,12 @@ def _open_workspace(spec: TrialSpec, task: Task, journal: _Journal) -> AbstractC
     from rcb_agent.environments.runtimes import load_runtime
     from rcb_agent.environments.workspace import WorkspaceSpec, open_workspace
 
+    name = task.problem.runtime
     return open_workspace(
         task.problem,
         WorkspaceSpec(
             sandbox_kind=spec.sandbox,
-            runtime=load_runtime(task.problem.runtime),
+            runtime=load_runtime(name, spec.pythons.get(name)),
             limits=Limits(**spec.limits),
             paper=spec.arm.paper,
             keep=journal.keep,

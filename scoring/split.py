@@ -32,7 +32,7 @@ from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.masking import filled_files, null_code
 
 MODE = "split"
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)

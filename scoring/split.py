@@ -150,7 +150,10 @@ class SplitGrader:
         settings = {
             "limits": wire,
             "session": {"call_seconds": limits.call_seconds, "total_seconds": answer.rules.seconds},
-            "in_place": {label: list(indices) for label, indices in answer.rules.in_place.items()},
+            "adapter": {
+                "in_place": {label: list(indices) for label, indices in answer.rules.in_place.items()},
+                "offers": {name: list(offered) for name, offered in answer.rules.offers.items()},
+            },
             "skip_form": list(answer.rules.skip_form),
             "clock": answer.rules.clock,
             "irregular": None if expected is None else expected.irregular,

@@ -41,6 +41,21 @@ class SessionLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class Adapter:
+    """What a paper declares of its tests (``tasks.base.GradingRules``), as far as the conversation needs it."""
+
+    in_place: Mapping[str, list[int]] = field(default_factory=dict)
+    offers: Mapping[str, list[str]] = field(default_factory=dict)
+
+    def offers_to(self, offered: Any, operation: str, name: str) -> bool:
+        """Say whether C may do this to an object of the test: functions may be called, all else is declared by class."""
+        declared = self.offers.get(type(offered).__name__, ())
+        if operation == "call":
+            return _may_be_called(offered) or "()" in declared
+        return operation == "get" and name in declared and name.isidentifier() and not name.startswith("_")
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One request; ``target`` is the handle it is about and ``label`` the path by which the test came to it.
 
@@ -60,7 +75,7 @@ class Request:
 class Session:
     """Everything T knows of C. ``ended`` is (reason, message) once the session is over."""
 
-    def __init__(self, channel: Channel, limits: SessionLimits, in_place: Mapping[str, list[int]]) -> None:
+    def __init__(self, channel: Channel, limits: SessionLimits, adapter: Adapter) -> None:
         self.trace = Trace()
         self.mirrors = MirroredExceptions()
         self.states = StateSender()
@@ -73,7 +88,7 @@ class Session:
         self.make_proxy: Callable[[int, bool, str], Any] = _no_proxy
         self._channel = channel
         self._limits = limits
-        self._in_place = in_place
+        self._adapter = adapter
         self._call_seconds = limits.call_seconds
         self._end_time = monotonic() + limits.total_seconds
         self._lock = threading.RLock()
@@ -121,7 +136,7 @@ class Session:
     def _ask(self, request: Request) -> Any:
         self.calls += 1
         number = self.calls
-        copied_back = self._in_place.get(request.label, []) if request.operation == "call" else []
+        copied_back = self._adapter.in_place.get(request.label, []) if request.operation == "call" else []
         self._send(request, number, copied_back)
         answer, blobs = self._wait(number)
         decoder = Decoder(blobs, functools.partial(self._decode_other, request.label))
@@ -202,9 +217,11 @@ class Session:
         if not 0 <= number < len(self._offered):
             raise WireError("a callback to nothing")
         offered = self._offered[number]
-        if operation != "call" or not _may_be_called(offered):
+        if not self._adapter.offers_to(offered, operation, name):
             self.refused.add(f"{type(offered).__name__}.{name[:60]}" if name else f"{type(offered).__name__}()")
             raise AttributeError(f"the test's object does not offer {name[:60] or 'a call'}")
+        if operation == "get":
+            return getattr(offered, name)
         arguments = [decoder.decode(node) for node in expect(head.get("a"), list)]
         keywords = {expect(key, str): decoder.decode(node) for key, node in expect(head.get("k"), list)}
         return offered(*arguments, **keywords)

@@ -20,7 +20,7 @@ from rcb_agent.scoring import counted_clock
 from rcb_agent.scoring.form import Trace
 from rcb_agent.scoring.trusted_gates import ComparisonGate
 from rcb_agent.scoring.trusted_proxies import CandidateModules, MissingPackages, StarImports
-from rcb_agent.scoring.trusted_session import Session, SessionLimits
+from rcb_agent.scoring.trusted_session import Adapter, Session, SessionLimits
 from rcb_agent.scoring.wire import Channel, WireLimits
 
 CHANNEL, VERDICT = 3, 4
@@ -30,7 +30,7 @@ _MESSAGE_LIMIT = 500
 def main(settings: dict[str, Any]) -> None:
     """Run the tests and send the verdict; then end, whatever threads are left."""
     channel = Channel(socket.socket(fileno=CHANNEL), WireLimits(**settings["limits"]))
-    session = Session(channel, SessionLimits(**settings["session"]), settings["in_place"])
+    session = Session(channel, SessionLimits(**settings["session"]), Adapter(**settings["adapter"]))
     session.trace = Trace(gold=settings["trace"])
     session.trace.skip(settings["skip_form"])
     gate = ComparisonGate(session.trace, settings["irregular"])

@@ -4,13 +4,13 @@ import socket
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from rcb_agent.scoring.candidate_side import Server
 from rcb_agent.scoring.trusted_proxies import CallableProxy, Proxy
-from rcb_agent.scoring.trusted_session import Request, Session, SessionLimits
+from rcb_agent.scoring.trusted_session import Adapter, Request, Session, SessionLimits
 from rcb_agent.scoring.wire import Channel, WireError, WireLimits
 
 MODULE = "candidate_under_test"
@@ -18,9 +18,7 @@ LIMITS = WireLimits(json_bytes=1 << 20, blob_bytes=1 << 20, total_bytes=8 << 20)
 
 
 @contextmanager
-def session_with(
-    source: str, *, in_place: Mapping[str, list[int]] | None = None, seconds: float = 5.0
-) -> Iterator[tuple[Session, Any]]:
+def session_with(source: str, *, adapter: Adapter | None = None, seconds: float = 5.0) -> Iterator[tuple[Session, Any]]:
     """Yield a session and a proxy of a module made from ``source``, served by a thread."""
     module = types.ModuleType(MODULE)
     exec(compile(source, MODULE, "exec"), module.__dict__)  # noqa: S102 - our own text
@@ -33,7 +31,7 @@ def session_with(
             end.close()
 
     try:
-        with peer(serve, in_place=in_place, seconds=seconds) as session:
+        with peer(serve, adapter=adapter, seconds=seconds) as session:
             yield session, session.ask(Request("import", name=MODULE))
     finally:
         del sys.modules[MODULE]
@@ -41,13 +39,13 @@ def session_with(
 
 @contextmanager
 def peer(
-    serve: Callable[[socket.socket], None], *, in_place: Mapping[str, list[int]] | None = None, seconds: float = 5.0
+    serve: Callable[[socket.socket], None], *, adapter: Adapter | None = None, seconds: float = 5.0
 ) -> Iterator[Session]:
     """Yield a session whose other end is served by a function in a thread."""
     trusted, candidate = socket.socketpair()
     thread = threading.Thread(target=serve, args=(candidate,), daemon=True)
     thread.start()
-    session = Session(Channel(trusted, LIMITS), SessionLimits(seconds, seconds, callbacks=50), in_place or {})
+    session = Session(Channel(trusted, LIMITS), SessionLimits(seconds, seconds, callbacks=50), adapter or Adapter())
     session.make_proxy = lambda number, is_callable, label: (CallableProxy if is_callable else Proxy)(
         session, number, label
     )

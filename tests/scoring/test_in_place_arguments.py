@@ -10,6 +10,7 @@ from rcb_agent.scoring.form import Trace
 from rcb_agent.scoring.gold_form import first_difference, stable_part
 from rcb_agent.scoring.split import SplitGrader
 from rcb_agent.scoring.trusted_errors import RemoteError
+from rcb_agent.scoring.trusted_session import Adapter
 from rcb_agent.tasks.base import GradingRules
 from tests.scoring.peers import session_with
 from tests.scoring.support import SANDBOXED, grade_text, make_task
@@ -33,7 +34,7 @@ RULES = {**{label: [0] for label in LABELS}, "both_()": [1]}
 
 def test_declared_arguments_are_copied_back() -> None:
     """Arrays, lists and nested structures keep their identity and take the new contents."""
-    with session_with(SOURCE, in_place=RULES) as (_, module):
+    with session_with(SOURCE, adapter=Adapter(RULES)) as (_, module):
         x, values, weights = np.ones(3), [1.0, 2.0], [np.zeros(2)]
         tree: dict[str, Any] = {"w": weights, "n": 1}
         module.scale_(x)
@@ -51,7 +52,7 @@ def test_declared_arguments_are_copied_back() -> None:
 
 def test_other_arguments_stay_as_they_are() -> None:
     """Nothing is copied back by default, and only the declared positions are."""
-    with session_with(SOURCE, in_place=RULES) as (_, module):
+    with session_with(SOURCE, adapter=Adapter(RULES)) as (_, module):
         x, y = np.ones(2), np.ones(2)
         module.both_(x, y)
         assert x.tolist() == [1.0, 1.0]
@@ -73,7 +74,7 @@ WRONG: dict[str, tuple[str, Callable[[], Any]]] = {
 def test_an_argument_keeps_its_type_and_size(name: str) -> None:
     """The test's own object never becomes something the test did not make."""
     function, make = WRONG[name]
-    with session_with(SOURCE, in_place=RULES) as (_, module):
+    with session_with(SOURCE, adapter=Adapter(RULES)) as (_, module):
         argument = make()
         with pytest.raises(RemoteError, match="in-place"):
             getattr(module, function)(argument)

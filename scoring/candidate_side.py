@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rcb_agent.scoring import counted_clock, random_state, tensors
+from rcb_agent.scoring.candidate_tensors import CandidateTensors, Crossing
 from rcb_agent.scoring.plain import BUILDERS, encode_plain, is_class
 from rcb_agent.scoring.values import MAX_NODES, Decoder, Encoder, Node
 from rcb_agent.scoring.wire import Channel, WireError, WireLimits
@@ -100,6 +101,7 @@ class Server:
         self._outside: dict[int, Outside] = {}
         self._generators: dict[int, Any] = {}
         self._callback_lock = threading.RLock()
+        self.tensors = CandidateTensors()
 
     def serve(self) -> None:
         """Answer until the channel closes."""
@@ -117,6 +119,7 @@ class Server:
                 "a": [encoder.encode(argument) for argument in arguments],
                 "k": [[key, encoder.encode(argument)] for key, argument in keywords.items()],
             }
+            self.tensors.end(head, encoder, None)
             self._channel.send(head, encoder.blobs)
             while True:
                 answer, blobs = self._channel.receive()
@@ -124,27 +127,34 @@ class Server:
                     break
                 self._answer(answer, blobs)
         random_state.apply_changes(answer.get("random", {}), blobs)
+        decoder = Decoder(blobs, self._decode_other)
+        self.tensors.begin(answer, decoder)
         if "ce" in answer:
             raise getattr(builtins, answer["ce"], RuntimeError)(answer["m"])
-        return Decoder(blobs, self._decode_other).decode(answer["cr"])
+        return decoder.decode(answer["cr"])
 
     def _answer(self, request: Node, blobs: list[bytes]) -> None:
         wanted = request.get("wanted", "")
-        encoder = Encoder(functools.partial(self._encode_other, only_values=wanted == "values"))
+        crossing = Crossing(is_attribute=request["op"] in READS)
+        encoder = Encoder(functools.partial(self._encode_other, crossing=crossing, only_values=wanted == "values"))
         head: Node = {"q": request["q"]}
         try:
             random_state.apply_changes(request.get("random", {}), blobs)
             self._handles.release(request.get("free", []))
-            decoder = Decoder(blobs, self._decode_other)
+            decoder = Decoder(blobs, functools.partial(self._decode_other, crossing=crossing))
+            self.tensors.begin(request, decoder)
             arguments = [decoder.decode(node) for node in request.get("a", [])]
             keywords = {key: decoder.decode(node) for key, node in request.get("k", [])}
             result = OPERATIONS[request["op"]](self, request, arguments, keywords)
             as_object = wanted == "object" and is_class(result)
             head["r"] = self._handle(result) if as_object else encoder.encode(result)
-            head["w"] = [encoder.encode(arguments[index]) for index in request.get("w", []) if index < len(arguments)]
+            changed = [arguments[index] for index in request.get("w", []) if index < len(arguments)]
+            head["w"] = [self._encode_copy(encoder, argument) for argument in changed]
+            self.tensors.end(head, encoder, crossing)
         except BaseException as error:  # noqa: BLE001 (candidate code may raise anything; it must reach the test by name)
             encoder = Encoder(self._encode_other)
             head = {"q": request["q"], "e": self._describe(error)}
+            self.tensors.end(head, encoder, None)
         self._channel.send(head, encoder.blobs)
 
     def target(self, request: Node) -> Any:
@@ -165,12 +175,28 @@ class Server:
             message = ""
         return {"kind": type(error).__name__[:100], "lineage": lineage, "message": message[:1000]}
 
-    def _encode_other(self, encoder: Encoder, value: Any, depth: int, *, only_values: bool = False) -> Node:
+    def _encode_copy(self, encoder: Encoder, value: Any) -> Node:
+        """Return the node of an argument that was changed in place: its values, whatever it is."""
+        copies = Encoder(self._encode_other)
+        copies.blobs = encoder.blobs
+        return copies.encode(value)
+
+    def _encode_other(
+        self,
+        encoder: Encoder,
+        value: Any,
+        depth: int,
+        *,
+        crossing: Crossing | None = None,
+        only_values: bool = False,
+    ) -> Node:
         if isinstance(value, Outside):
             return {"t": "outside", "i": value._number}  # noqa: SLF001 (our own stand-in)
         if isinstance(value, type) and issubclass(value, BaseException):
             return self._exception_class(value)
-        plain = tensors.encode_tensor(encoder, value) or encode_plain(encoder, value, depth, only_values=only_values)
+        plain = self.tensors.write(encoder, value, crossing) or encode_plain(
+            encoder, value, depth, only_values=only_values
+        )
         return plain or self._handle(value)
 
     def _handle(self, value: Any) -> Node:
@@ -182,7 +208,11 @@ class Server:
         bases = [self._exception_class(base) for base in kind.__bases__ if issubclass(base, BaseException)]
         return {"t": "exception", "n": kind.__name__, "i": self._handles.number(kind), "v": bases}
 
-    def _decode_other(self, decoder: Decoder, tag: str, node: Node, depth: int) -> Any:
+    def _decode_other(
+        self, decoder: Decoder, tag: str, node: Node, depth: int, *, crossing: Crossing | None = None
+    ) -> Any:
+        if tag in ("tensor", "shared"):
+            return self.tensors.read(decoder, node, crossing)
         if tag == "handle":
             return self._handles[node["i"]]
         if tag == "outside":
@@ -233,6 +263,8 @@ def _on_target(function: Callable[..., Any]) -> Callable[..., Any]:
     return operation
 
 
+READS = ("get", "item", "iterate")
+
 OPERATIONS: dict[str, Callable[[Server, Node, list[Any], dict[str, Any]], Any]] = {
     "hello": lambda _, __, ___, ____: None,
     "import": lambda _, request, __, ___: importlib.import_module(request["n"]),
@@ -248,6 +280,7 @@ OPERATIONS: dict[str, Callable[[Server, Node, list[Any], dict[str, Any]], Any]] 
     "copy": _on_target(copy.copy),
     "deepcopy": _on_target(copy.deepcopy),
     "is_instance": _on_target(lambda target, value: isinstance(value, target)),
+    "backward": lambda server, request, arguments, _: server.tensors.backward(request["o"], arguments),
     "enter": _on_target(lambda target: target.__enter__()),
     "leave": _leave,
 }

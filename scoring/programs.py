@@ -11,13 +11,14 @@ from importlib.resources import files
 from typing import Any
 
 _PACKAGE = "rcb_agent.scoring"
-_SHARED = ("wire", "values", "plain", "tensors", "after_import", "counted_clock", "random_state")
-CANDIDATE = (*_SHARED, "candidate_side")
+_SHARED = ("wire", "values", "plain", "tensors", "after_import", "counted_clock", "random_state", "shared_tensors")
+CANDIDATE = (*_SHARED, "candidate_tensors", "candidate_side")
 TRUSTED = (
     *_SHARED,
     "form",
     "trusted_errors",
     "trusted_in_place",
+    "trusted_tensors",
     "trusted_session",
     "trusted_proxies",
     "trusted_gates",

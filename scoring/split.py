@@ -152,6 +152,7 @@ class SplitGrader:
             "session": {"call_seconds": limits.call_seconds, "total_seconds": answer.rules.seconds},
             "adapter": {
                 "in_place": {label: list(indices) for label, indices in answer.rules.in_place.items()},
+                "shared": list(answer.rules.shared),
                 "offers": {name: list(offered) for name, offered in answer.rules.offers.items()},
             },
             "skip_form": list(answer.rules.skip_form),

@@ -58,18 +58,31 @@ def _name_of(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _write_tensor(encoder: Encoder, value: Any) -> Node | None:
+def holds_numbers(value: Any) -> bool:
+    """Say whether a tensor is one whose numbers can cross; raises WireError for an unusual dtype."""
     torch = sys.modules["torch"]
     if value.layout is not torch.strided or value.is_quantized or value.device.type == "meta":
-        return None
+        return False
     if _name_of(value.dtype) not in DTYPES:
         raise WireError(f"a tensor of dtype {value.dtype} cannot cross")
+    return True
+
+
+def describe(value: Any) -> Node:
+    """Return dtype and shape of a tensor."""
+    return {"d": _name_of(value.dtype), "s": list(value.shape)}
+
+
+def _write_tensor(encoder: Encoder, value: Any) -> Node | None:
+    if not holds_numbers(value):
+        return None
     plain = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
     encoder.blobs.append(bytes_of(plain))
-    return {"t": "tensor", "d": _name_of(plain.dtype), "s": list(plain.shape), "k": len(encoder.blobs) - 1}
+    return {"t": "tensor", **describe(plain), "k": len(encoder.blobs) - 1}
 
 
-def _read_tensor(decoder: Decoder, node: Node, _: int) -> Any:
+def read_tensor(decoder: Decoder, node: Node, _: int = 0) -> Any:
+    """Return a tensor of dtype ``d``, shape ``s`` and blob ``k``. Raises WireError."""
     name, shape = expect(node["d"], str), expect(node["s"], list)
     if name not in DTYPES or len(shape) > MAX_DIMENSIONS or not all(type(n) is int and n >= 0 for n in shape):
         raise WireError("not a tensor")
@@ -121,7 +134,7 @@ def _read_device(_: Decoder, node: Node, __: int) -> Any:
 
 
 BUILDERS: dict[str, Callable[[Decoder, Node, int], Any]] = {
-    "tensor": _read_tensor,
+    "tensor": read_tensor,
     "size": _read_size,
     "torch_dtype": _read_dtype,
     "device": _read_device,

@@ -11,17 +11,18 @@ import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic  # by name: a grade may count the module's clocks
 from typing import Any
 
 from rcb_agent.scoring import random_state, tensors
-from rcb_agent.scoring.form import Trace
+from rcb_agent.scoring.form import Trace, form_of
 from rcb_agent.scoring.plain import encode_exact, encode_plain
 from rcb_agent.scoring.random_state import StateSender
 from rcb_agent.scoring.trusted_errors import RAISABLE, MirroredExceptions, RemoteError
 from rcb_agent.scoring.trusted_in_place import copy_back
+from rcb_agent.scoring.trusted_tensors import Incoming, Outgoing, TrustedTensors
 from rcb_agent.scoring.values import Decoder, Encoder, Node, expect
 from rcb_agent.scoring.wire import Channel, PeerGone, PeerSlow, WireError
 
@@ -45,6 +46,7 @@ class Adapter:
     """What a paper declares of its tests (``tasks.base.GradingRules``), as far as the conversation needs it."""
 
     in_place: Mapping[str, list[int]] = field(default_factory=dict)
+    shared: Sequence[str] = ()
     offers: Mapping[str, list[str]] = field(default_factory=dict)
 
     def offers_to(self, offered: Any, operation: str, name: str) -> bool:
@@ -97,6 +99,7 @@ class Session:
         self._offered: list[Any] = []
         self._offered_numbers: dict[int, int] = {}
         self._generator_states: dict[int, Node] = {}
+        self._tensors = TrustedTensors()
         self._callbacks = 0
         self._callback_failure: AssertionError | None = None
 
@@ -137,11 +140,15 @@ class Session:
         self.calls += 1
         number = self.calls
         copied_back = self._adapter.in_place.get(request.label, []) if request.operation == "call" else []
-        self._send(request, number, copied_back)
+        inputs = self._send(request, number, copied_back)
         answer, blobs = self._wait(number)
-        decoder = Decoder(blobs, functools.partial(self._decode_other, request.label))
+        incoming = Incoming()
+        decoder = Decoder(blobs, functools.partial(self._decode_other, request.label, incoming))
+        self._tensors.take(answer, decoder)
         if "e" in answer:
             raise self._remote_error(answer["e"])
+        ask = functools.partial(self._ask_gradients, request.label)
+        incoming.outputs = self._tensors.attach(answer, decoder, inputs, ask)
         value = decoder.decode(answer.get("r"))
         results = [decoder.decode(node) for node in expect(answer.get("w"), list)]
         self._raise_callback_failure()
@@ -153,8 +160,16 @@ class Session:
             copy_back(request.arguments[index], result)
         return value
 
-    def _send(self, request: Request, number: int, copied_back: list[int]) -> None:
-        encoder = Encoder(self._encode_other)
+    def _ask_gradients(self, label: str, graph: int, gradients: tuple[Any, ...]) -> Any:
+        """Ask C for the gradients of a graph's inputs; their form is one more crossing of the test."""
+        plain = tuple(None if gradient is None else gradient.detach() for gradient in gradients)
+        found = self.ask(Request("backward", graph, arguments=plain, label=f"{label}<gradient>"))
+        self.trace.note(f"{label}<gradient>", form_of(found))
+        return found
+
+    def _send(self, request: Request, number: int, copied_back: list[int]) -> list[Any]:
+        outgoing = Outgoing(request.label in self._adapter.shared, None if request.operation == "backward" else [])
+        encoder = Encoder(functools.partial(self._encode_other, outgoing))
         try:
             head: Node = {
                 "q": number,
@@ -170,8 +185,10 @@ class Session:
             raise RemoteError(f"the test's argument cannot cross: {error}") from None
         head["free"] = [self._released.pop() for _ in range(len(self._released))]  # objects may die meanwhile
         head["random"] = self.states.changes(encoder.blobs)
+        self._tensors.begin(head, encoder.blobs)
         self._channel.deadline = min(monotonic() + self._call_seconds, self._end_time)
         self._channel.send(head, encoder.blobs)
+        return outgoing.inputs or []
 
     def _wait(self, number: int) -> tuple[Node, list[bytes]]:
         while True:
@@ -195,20 +212,23 @@ class Session:
         self._callbacks += 1
         if self._callbacks > self._limits.callbacks:
             raise WireError(f"more than {self._limits.callbacks} callbacks")
-        encoder = Encoder(self._encode_other)
+        encoder = Encoder(functools.partial(self._encode_other, Outgoing()))
         deadline = self._channel.deadline
+        decoder = Decoder(blobs, functools.partial(self._decode_other, "callback", Incoming()))
         try:
-            result = self._called(head, Decoder(blobs, functools.partial(self._decode_other, "callback")))
+            self._tensors.take(head, decoder)
+            result = self._called(head, decoder)
             answer: Node = {"cr": encoder.encode(result)}
         except WireError:
             raise
         except Exception as error:  # noqa: BLE001 (the test's own function may raise anything; C gets it by name)
             if isinstance(error, AssertionError):
                 self._callback_failure = error
-            encoder = Encoder(self._encode_other)
+            encoder = Encoder(functools.partial(self._encode_other, Outgoing()))
             answer = {"ce": type(error).__name__ if type(error).__name__ in RAISABLE else "RuntimeError"}
             answer["m"] = str(error)[:300]
         answer["random"] = self.states.changes(encoder.blobs)
+        self._tensors.begin(answer, encoder.blobs)
         self._channel.deadline = deadline
         self._channel.send(answer, encoder.blobs)
 
@@ -234,7 +254,7 @@ class Session:
 
     # Values that are no plain values.
 
-    def _encode_other(self, encoder: Encoder, value: Any, depth: int) -> Node:
+    def _encode_other(self, outgoing: Outgoing, encoder: Encoder, value: Any, depth: int) -> Node:
         if (number := getattr(type(value), "handle_of", _no_handle)(value)) is not None:
             return {"t": "handle", "i": number}
         if isinstance(value, type) and issubclass(value, BaseException):
@@ -246,7 +266,7 @@ class Session:
             return {"t": "namespace", "v": encoder.encode(fields, depth + 1)}
         if (home := _home_of(value)) is not None:
             return {"t": "function", "m": home, "n": value.__name__}
-        if (node := tensors.encode_tensor(encoder, value)) is not None:
+        if (node := self._tensors.write(encoder, value, outgoing)) is not None:
             return node
         node = encode_exact(encoder, value, depth) or encode_plain(encoder, value, depth)
         return node or {"t": "outside", "i": self._offer(value), "n": _name_of(value)}
@@ -266,7 +286,9 @@ class Session:
             self._offered.append(value)
         return self._offered_numbers[id(value)]
 
-    def _decode_other(self, label: str, decoder: Decoder, tag: str, node: Node, depth: int) -> Any:
+    def _decode_other(self, label: str, incoming: Incoming, decoder: Decoder, tag: str, node: Node, depth: int) -> Any:
+        if tag in ("shared", "output"):
+            return self._tensors.read(decoder, node, incoming)
         if tag in tensors.BUILDERS:
             return tensors.BUILDERS[tag](decoder, node, depth)
         if tag == "handle":

@@ -59,7 +59,9 @@ class GradingRules:
 
     ``in_place`` maps a call label to the indices of positional arguments that the candidate changes in place
     and the test looks at afterwards; a label is the dotted path of a call as the test writes it, with ``()``
-    for each call, e.g. ``"whiten_()"`` or ``"Optimizer().step()"``. ``offers`` maps the name of a class that
+    for each call, e.g. ``"whiten_()"`` or ``"Optimizer().step()"``. ``shared`` lists labels of calls (an optimizer's
+    construction) whose tensor arguments the candidate keeps and changes: value and gradient stay equal on both sides.
+    ``offers`` maps the name of a class that
     the test itself defines or mocks to what the candidate may use of its objects: public attributes, and ``"()"`` for
     a call; plain functions may always be called. ``skip_form`` lists labels whose results
     may differ in form from the gold's. ``seconds`` limits one grade (wall). ``clock``, if not 0, makes each
@@ -68,6 +70,7 @@ class GradingRules:
     """
 
     in_place: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    shared: tuple[str, ...] = ()
     offers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     skip_form: tuple[str, ...] = ()
     seconds: float = 60.0

@@ -268,6 +268,7 @@ def _paper_info(entry: dict[str, Any], own: dict[str, Any]) -> PaperInfo:
 def _grading_rules(own: dict[str, Any]) -> GradingRules:
     return GradingRules(
         in_place={label: tuple(indices) for label, indices in own.get("in_place", {}).items()},
+        shared=tuple(own.get("shared", ())),
         offers={name: tuple(offered) for name, offered in own.get("offers", {}).items()},
         skip_form=tuple(own.get("skip_form", ())),
         seconds=float(own.get("seconds", GradingRules().seconds)),

@@ -1,0 +1,188 @@
+"""Tensors in T: mirrors of those the candidate owns, and gradients that are asked for across the pipe.
+
+A mirror keeps its identity, so that an optimizer of the test holds on to it; what the test does to it is sent along with
+the next request, what the candidate does to its own comes back with the answer. A result that carries a graph is the
+output of a function whose backward pass asks C. Everything is rebuilt from bytes; a gradient must have the shape and
+dtype of what it belongs to. This file also runs inside sandboxes: standard library only, torch only where it is used.
+"""
+
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from rcb_agent.scoring.shared_tensors import TensorBook
+from rcb_agent.scoring.tensors import encode_tensor, holds_numbers, is_tensor, read_tensor
+from rcb_agent.scoring.trusted_errors import RemoteError
+from rcb_agent.scoring.values import Decoder, Encoder, Node, expect
+from rcb_agent.scoring.wire import WireError
+
+AskGradients = Callable[[int, tuple[Any, ...]], Any]
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """One request: whether its tensors become shared ones, and those that want a gradient, in order."""
+
+    shares: bool = False
+    inputs: list[Any] | None = None
+
+
+@dataclass(slots=True)
+class Incoming:
+    """One answer: its graph's outputs, once they are there."""
+
+    outputs: list[Any] = field(default_factory=list)
+
+
+class _Token:
+    """Lives as long as somebody may ask for a graph's gradients."""
+
+
+class TrustedTensors:
+    """The tensors of the trusted side."""
+
+    def __init__(self) -> None:
+        self._book = TensorBook()
+        self._own = 0
+        self._mode: list[Any] | None = None
+        self._dead_graphs: set[int] = set()
+
+    def begin(self, head: Node, blobs: list[bytes]) -> None:
+        """Put into a request, or a callback's answer, what C has not seen of T's tensors and switches."""
+        if (torch := _torch()) is None:
+            return
+        mode = [torch.is_grad_enabled(), str(torch.get_default_dtype()).removeprefix("torch.")]
+        if mode != self._mode:
+            self._mode = head["mode"] = mode
+        if changed := self._book.changes(blobs):
+            head["shared"] = changed
+        if self._dead_graphs:
+            head["graphs"] = [self._dead_graphs.pop() for _ in range(len(self._dead_graphs))]
+
+    def write(self, encoder: Encoder, value: Any, outgoing: Outgoing) -> Node | None:
+        """Return the node of a tensor, or None for anything else."""
+        if not is_tensor(value) or not holds_numbers(value):
+            return encode_tensor(encoder, value)
+        number = self._book.number(value)
+        if number is not None:
+            node: Node = {"t": "shared", "i": number}
+        else:
+            node = encode_tensor(encoder, value) or {}
+            parameter = isinstance(value, sys.modules["torch"].nn.Parameter)
+            node |= {"rg": value.requires_grad, "p": parameter, "leaf": value.is_leaf}
+            if outgoing.shares and value.is_leaf:
+                node |= {"t": "shared", "i": self._share(value)}
+        if outgoing.inputs is not None and value.requires_grad and sys.modules["torch"].is_grad_enabled():
+            node["x"] = len(outgoing.inputs)
+            outgoing.inputs.append(value)
+        return node
+
+    def _share(self, value: Any) -> int:
+        self._own += 1
+        self._book.add(-self._own, value)
+        return -self._own
+
+    def read(self, decoder: Decoder, node: Node, incoming: Incoming) -> Any:
+        """Return the tensor of a node that is no plain value: a shared one, or an output."""
+        if node["t"] == "output":
+            place = expect(node["o"], int)
+            if not 0 <= place < len(incoming.outputs):
+                raise WireError("an output that is not there")
+            return incoming.outputs[place]
+        number = expect(node["i"], int)
+        if not self._book.holds(number):
+            if number <= 0:
+                raise WireError("a shared tensor nobody knows")
+            self._book.add(number, _build_mirror(decoder, node))
+        return self._book[number]
+
+    def take(self, answer: Node, decoder: Decoder) -> None:
+        """Take over what C changed in shared tensors."""
+        with _claims():
+            self._book.take(answer.get("shared", []), decoder)
+
+    def attach(self, answer: Node, decoder: Decoder, inputs: list[Any], ask: AskGradients) -> list[Any]:
+        """Return the outputs of an answer's graph, joined to T's own tensors and to mirrors of C's."""
+        if "graph" not in answer:
+            return []
+        with _claims():
+            number = expect(answer["graph"], int)
+            values = [_read_output(decoder, node) for node in expect(answer.get("outputs"), list)]
+            leaves = [self.read(decoder, _shared_node(node), Incoming()) for node in expect(answer.get("leaves"), list)]
+        token = _Token()
+        weakref.finalize(token, self._dead_graphs.add, number).atexit = False
+        joined = [*inputs, *leaves]
+        return _join(values, joined, token, lambda grads: _checked(ask(number, grads), joined))
+
+
+def _torch() -> Any:
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and hasattr(torch, "get_default_dtype") else None
+
+
+@contextmanager
+def _claims() -> Iterator[None]:
+    """Whatever goes wrong while C's words are read is C's fault."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+        raise WireError(f"not a tensor: {type(error).__name__}") from None
+
+
+def _read_output(decoder: Decoder, node: Any) -> Any:
+    value = read_tensor(decoder, expect(node, dict))
+    if not (value.is_floating_point() or value.is_complex()):
+        raise WireError("an output that can have no gradient")
+    return value
+
+
+def _shared_node(node: Any) -> Node:
+    if type(node) is not dict or node.get("t") != "shared":
+        raise WireError("a leaf that is not shared")
+    return node
+
+
+def _build_mirror(decoder: Decoder, node: Node) -> Any:
+    value = read_tensor(decoder, node)
+    import torch
+
+    wants = expect(node["rg"], bool) and (value.is_floating_point() or value.is_complex())
+    mirror = torch.nn.Parameter(value, requires_grad=wants) if expect(node["p"], bool) else value.requires_grad_(wants)
+    if node.get("grad") is not None:
+        mirror.grad = read_tensor(decoder, expect(node["grad"], dict))
+    return mirror
+
+
+def _join(values: list[Any], inputs: list[Any], token: _Token, ask: Callable[[tuple[Any, ...]], Any]) -> list[Any]:
+    """Return the values as outputs of a function of the inputs, whose gradients are asked for."""
+    import torch
+
+    class Remote(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, *_: Any) -> tuple[Any, ...]:
+            ctx.token = token
+            ctx.set_materialize_grads(False)
+            return tuple(value.clone() for value in values)
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+        def backward(_: Any, *gradients: Any) -> tuple[Any, ...]:
+            return (*ask(gradients), None)
+
+    anchor = torch.zeros(1, requires_grad=True)  # a graph whose inputs are all constant still has a backward pass
+    with torch.enable_grad():
+        return list(Remote.apply(*inputs, anchor))
+
+
+def _checked(gradients: Any, inputs: list[Any]) -> list[Any]:
+    if type(gradients) is not list or len(gradients) != len(inputs):
+        raise RemoteError("the candidate's process answered with too few gradients")
+    for gradient, tensor in zip(gradients, inputs, strict=True):
+        if gradient is None:
+            continue
+        if not is_tensor(gradient) or gradient.shape != tensor.shape or gradient.dtype != tensor.dtype:
+            raise RemoteError("a gradient has another shape or dtype than its tensor")
+    return gradients

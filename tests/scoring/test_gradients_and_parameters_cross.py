@@ -1,0 +1,270 @@
+"""Guards: gradients, parameters and optimizers across the pipe that differ from one process, or that a candidate forges."""
+
+import pytest
+
+from rcb_agent.scoring.base import PASSED, Grade
+from rcb_agent.scoring.split import SplitGrader
+from rcb_agent.tasks.base import GradingRules, Task
+from tests.scoring.support import OPEN, grade_text, make_task
+from tests.scoring.torch_support import NEEDS_TORCH, run_in_runtime, torch_runtime
+
+pytestmark = NEEDS_TORCH
+
+GOLD = """
+import torch
+from torch import nn
+
+
+class Layer(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.register_buffer("shift", torch.zeros(size))
+
+    def forward(self, x):
+        # <paper2code name="forward">
+        return torch.tanh(x * self.weight + self.shift)
+        # </paper2code name="forward">
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 2 * ctx.saved_tensors[0] * gradient
+
+
+def square(x):
+    return Square.apply(x)
+
+
+def scaled_in_place(x):
+    x.mul_(3)
+    return x.sum()
+
+
+class Descent:
+    def __init__(self, parameters, rate):
+        self.parameters = list(parameters)
+        self.rate = rate
+        self.state = {p: torch.zeros_like(p) for p in self.parameters}
+
+    def step(self):
+        with torch.no_grad():
+            for p in self.parameters:
+                self.state[p].add_(p.grad)
+                p.sub_(self.rate * self.state[p])
+
+
+def loss_of(model, x):
+    return model(x).pow(2).mean()
+
+
+def switches():
+    return torch.is_grad_enabled(), torch.get_default_dtype(), torch.zeros(1).dtype
+"""
+
+TEST = """
+import unittest
+import model
+import model_ref
+import torch
+
+
+def flat(layer):
+    return [p.detach().clone() for p in layer.parameters()]
+
+
+class TestModel(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(3)
+        self.x = torch.randn(4, 5, requires_grad=True)
+        self.mine, self.other = model.Layer(5), model_ref.Layer(5)
+        start = torch.randn(5)
+        for layer in (self.mine, self.other):
+            layer.weight.data.copy_(start)
+            layer.shift.fill_(0.5)
+
+    def test_values(self):
+        torch.testing.assert_close(self.mine(self.x), self.other(self.x))
+
+    def test_gradients(self):
+        first = self.mine(self.x * 2)
+        first.pow(3).sum().backward()
+        mine, self.x.grad = self.x.grad, None
+        self.other(self.x * 2).pow(3).sum().backward()
+        torch.testing.assert_close(mine, self.x.grad)
+        torch.testing.assert_close(self.mine.weight.grad, self.other.weight.grad)
+
+    def test_own_backward(self):
+        model.square(self.x).sum().backward()
+        torch.testing.assert_close(self.x.grad, 2 * self.x.detach())
+
+    def test_no_leaf_in_place(self):
+        y = self.x * 1
+        total = model.scaled_in_place(y)
+        torch.testing.assert_close(total, (self.x * 3).sum())
+        total.backward()
+        torch.testing.assert_close(self.x.grad, torch.full((4, 5), 3.0))
+
+    def test_optimizer_of_the_test(self):
+        mine = torch.optim.Adam(self.mine.parameters(), lr=0.1)
+        other = torch.optim.Adam(self.other.parameters(), lr=0.1)
+        for _ in range(3):
+            for layer, optimizer in ((self.mine, mine), (self.other, other)):
+                optimizer.zero_grad()
+                layer(self.x.detach()).pow(2).mean().backward()
+                optimizer.step()
+        for one, two in zip(flat(self.mine), flat(self.other)):
+            torch.testing.assert_close(one, two)
+        torch.testing.assert_close(self.mine(self.x), self.other(self.x))
+
+    def test_optimizer_of_the_candidate(self):
+        mine, other = torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(3))
+        ours, theirs = model.Descent([mine], 0.1), model_ref.Descent([other], 0.1)
+        for turn in range(3):
+            for p, optimizer in ((mine, ours), (other, theirs)):
+                p.grad = None
+                (p * torch.arange(3.0)).pow(2).sum().backward()
+                optimizer.step()
+            torch.testing.assert_close(mine, other)
+            torch.testing.assert_close(ours.state[mine], theirs.state[other])
+
+    def test_candidate_uses_its_own_model(self):
+        loss = model.loss_of(self.mine, self.x)
+        loss.backward()
+        model_ref.loss_of(self.other, self.x).backward()
+        torch.testing.assert_close(self.mine.weight.grad, self.other.weight.grad)
+
+    def test_switches(self):
+        self.assertEqual(model.switches(), (True, torch.float32, torch.float32))
+        torch.set_default_dtype(torch.float64)
+        with torch.no_grad():
+            self.assertEqual(model.switches(), (False, torch.float64, torch.float64))
+            self.assertFalse(self.mine(self.x).requires_grad)
+        torch.set_default_dtype(torch.float32)
+        self.assertEqual(model.switches(), (True, torch.float32, torch.float32))
+"""
+
+FORGED = """
+import json
+import struct
+import torch
+from split.trusted_errors import RemoteError
+from split.trusted_tensors import Outgoing, TrustedTensors, Incoming, _checked
+from split.values import Decoder, Encoder
+from split.wire import WireError
+
+def four(*numbers):
+    return struct.pack(f"<{len(numbers)}f", *numbers)
+
+KNOWN = {"t": "shared", "i": 1, "d": "float32", "s": [2], "k": 0, "rg": True, "p": True}
+FLOATS = {"t": "tensor", "d": "float32", "s": [2], "k": 0}
+ANSWERS = {
+    "change of a stranger": {"shared": [{"i": 9, "d": "float32", "s": [2], "k": 0}]},
+    "change of shape": {"shared": [{"i": 1, "d": "float32", "s": [1, 2], "k": 0}]},
+    "change of dtype": {"shared": [{"i": 1, "d": "int32", "s": [2], "k": 0}]},
+    "change without a shape": {"shared": [{"i": 1, "k": 0}]},
+    "change that is no list": {"shared": {"i": 1}},
+    "change of T's own": {"shared": [{"i": -1, "d": "float32", "s": [3], "k": 0}]},
+    "outputs missing": {"graph": 1, "leaves": []},
+    "outputs of ints": {"graph": 1, "outputs": [{**FLOATS, "d": "int32"}], "leaves": []},
+    "leaf of T's own": {"graph": 1, "outputs": [FLOATS], "leaves": [{"t": "shared", "i": -7}]},
+    "leaf that is a value": {"graph": 1, "outputs": [FLOATS], "leaves": [FLOATS]},
+    "change without bytes": {"shared": [{"i": 1, "d": "float32", "s": [2], "k": None}]},
+    "change by no dict": {"shared": [3]},
+    "graph without a number": {"graph": "1", "outputs": [FLOATS], "leaves": []},
+}
+VALUES = {
+    "output that is not there": {"t": "output", "o": 0},
+    "output before the first": {"t": "output", "o": -1},
+    "shared without bytes": {"t": "shared", "i": 2},
+    "T's own that is not shared": {"t": "shared", "i": -3},
+    "shared by name": {"t": "shared", "i": "1"},
+    "shared with odd marks": {**KNOWN, "i": 3, "rg": 1},
+}
+
+def fresh():
+    tensors = TrustedTensors()
+    decoder = Decoder([four(1, 2)], None)
+    tensors.read(decoder, KNOWN, Incoming())
+    return tensors
+
+def main(settings):
+    taken = []
+    for name, answer in ANSWERS.items():
+        tensors, decoder = fresh(), Decoder([four(3, 4)], None)
+        try:
+            tensors.take(answer, decoder)
+            tensors.attach(answer, decoder, [], None)
+        except WireError:
+            continue
+        taken.append(name)
+    for name, node in VALUES.items():
+        decoder = Decoder([four(3, 4)], lambda decoder, tag, node, depth: fresh().read(decoder, node, Incoming()))
+        try:
+            decoder.decode(node)
+        except WireError:
+            continue
+        taken.append(name)
+    tensor = torch.zeros(2)
+    for gradients in ([], [torch.zeros(3)], [torch.zeros(2, dtype=torch.float64)], [0.0], "x", [None, None]):
+        try:
+            _checked(gradients, [tensor])
+        except RemoteError:
+            continue
+        taken.append(repr(gradients))
+    print(json.dumps(taken))
+"""
+
+
+@pytest.fixture(scope="module")
+def grader(tmp_path_factory: pytest.TempPathFactory) -> SplitGrader:
+    def runtime_of(_: str) -> object:
+        return torch_runtime()
+
+    return SplitGrader(OPEN, runtime_of, cache=tmp_path_factory.mktemp("preflight"))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    rules = GradingRules(shared=("Descent()",), in_place={"scaled_in_place()": (0,)})
+    return make_task(GOLD, TEST, hidden={"model_ref.py": GOLD.replace("paper2code", "of the paper")}, rules=rules)
+
+
+def failed(grade: Grade) -> set[str]:
+    return {test.id.rpartition(".")[2] for test in grade.tests if test.outcome != "passed"}
+
+
+def test_a_trained_model_is_the_same_as_in_one_process(grader: SplitGrader, task: Task) -> None:
+    """Parameters written by the test, gradients both ways, optimizers on either side, switches of torch."""
+    grade = grade_text(grader, task, GOLD)
+    assert (grade.verdict, grade.message) == (PASSED, "")
+
+
+CHEATS = {
+    "right values, wrong gradient": ("2 * ctx.saved_tensors[0] * gradient", "3 * gradient", {"test_own_backward"}),
+    "no gradient at all": (
+        "return torch.tanh(x * self.weight + self.shift)",
+        "return torch.tanh(x * self.weight + self.shift).detach()",
+        {"test_gradients", "test_optimizer_of_the_test", "test_candidate_uses_its_own_model"},
+    ),
+    "an optimizer that does nothing": ("p.sub_(self.rate", "p.sub_(0 * self.rate", {"test_optimizer_of_the_candidate"}),
+}
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_wrong_gradients_fail(grader: SplitGrader, task: Task, name: str) -> None:
+    """Each fails the tests that look at what it got wrong, and no other."""
+    old, new, tests = CHEATS[name]
+    assert old in GOLD
+    assert failed(grade_text(grader, task, GOLD.replace(old, new))) == tests
+
+
+def test_no_claim_about_shared_tensors_is_believed() -> None:
+    """Numbers nobody gave out, other shapes, outputs and leaves that are none, gradients of another shape."""
+    assert run_in_runtime(FORGED) == []

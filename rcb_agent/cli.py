@@ -18,6 +18,7 @@ from rcb_agent.cli_options import as_json as _as_json
 from rcb_agent.cli_options import filters as _filters
 from rcb_agent.cli_options import results as _results
 from rcb_agent.cli_options import suite as _suite
+from rcb_agent.cli_published import import_upstream, leaderboard
 from rcb_agent.errors import RcbAgentError
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -301,6 +302,10 @@ def doctor(**options: Any) -> None:
     from rcb_agent.runs.doctor import run_doctor
 
     sys.exit(run_doctor(options))
+
+
+cli.add_command(leaderboard)
+cli.add_command(import_upstream)
 
 
 def _finish(document: dict[str, Any], options: dict[str, Any]) -> NoReturn:

@@ -14,25 +14,14 @@ from typing import Any, NoReturn
 import click
 
 from rcb_agent import __version__
+from rcb_agent.cli_options import as_json as _as_json
+from rcb_agent.cli_options import filters as _filters
+from rcb_agent.cli_options import results as _results
+from rcb_agent.cli_options import suite as _suite
+from rcb_agent.cli_published import import_upstream, leaderboard
 from rcb_agent.errors import RcbAgentError
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-_results = click.option(
-    "--results",
-    type=click.Path(path_type=Path),
-    default=Path("results"),
-    show_default=True,
-    help="Where run folders lie.",
-)
-_as_json = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON document on standard output and nothing else there."
-)
-_suite = click.option(
-    "--suite",
-    default="mini",
-    show_default=True,
-    help="mini, researchcodebench (once pulled), or a folder that holds papers.yaml.",
-)
 
 
 class _Temperature(click.ParamType[float | None]):
@@ -220,10 +209,17 @@ def tasks() -> None:
 @tasks.command("list")
 @_suite
 @click.option("--tasks", "patterns", multiple=True, metavar="PATTERN", help="Only tasks whose id fits; repeatable.")
+@_filters
 @_as_json
 def list_tasks(**options: Any) -> None:
-    """List the tasks of a suite with their size and depth."""
-    from rcb_agent.runs.inspection import print_tasks
+    """List the tasks of a suite with size, depth, venue and dates, and whether a model can have read the paper.
+
+    \b
+    Examples:
+      rcb-agent tasks list --suite researchcodebench --safe-for gpt-4.1 --outermost
+      rcb-agent tasks list --suite researchcodebench --hard --ids
+    """  # noqa: D301
+    from rcb_agent.runs.listing import print_tasks
 
     sys.exit(print_tasks(options))
 
@@ -306,6 +302,10 @@ def doctor(**options: Any) -> None:
     from rcb_agent.runs.doctor import run_doctor
 
     sys.exit(run_doctor(options))
+
+
+cli.add_command(leaderboard)
+cli.add_command(import_upstream)
 
 
 def _finish(document: dict[str, Any], options: dict[str, Any]) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Carries out the commands that only look: ``show``, ``diff``, ``tasks``, ``env``."""
+"""Carries out the commands that only look: ``show``, ``diff``, ``tasks show``, ``env``."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ from rcb_agent.runs.screen import open_console, run_table, show_events, task_tab
 from rcb_agent.runs.store import RunReader, find_run
 from rcb_agent.runs.summary import summarise_run
 from rcb_agent.tasks.base import SourceFile, Task
-from rcb_agent.tasks.suites import find_task, load_suite, select_tasks
+from rcb_agent.tasks.suites import find_task, load_suite
 
 Options = Mapping[str, Any]
 
@@ -47,7 +47,8 @@ def show_diff(options: Options) -> None:
     reader = _open(options)
     trial = reader.trials()[find_trial(reader, options["trial"])]
     if trial["submission"] is None:
-        raise UsageError(f"{trial['trial']}: has no submission: {trial['error']['message']}")
+        why = trial["error"]["message"] if trial["error"] else f"{trial['note']}; no code is recorded"
+        raise UsageError(f"{trial['trial']}: has no submission: {why}")
     write_bytes_safely(reader.blob(trial["submission"]["diff"]))
 
 
@@ -65,48 +66,6 @@ def find_trial(reader: RunReader, text: str) -> str:
     raise UsageError(
         f"{text!r} fits {len(fitting)} trials: {', '.join(sorted(fitting)[:4])}{', ...' if len(fitting) > 4 else ''}"
     )
-
-
-def print_tasks(options: Options) -> int:
-    """List tasks; returns the exit code (3 when a paper of the suite is faulty)."""
-    suite = load_suite(options["suite"])
-    tasks = select_tasks(suite, options["patterns"]) if suite.tasks else ()
-    rows = [_task_row(task) for task in tasks]
-    if options["as_json"]:
-        _print_json({"suite": suite.name, "tasks": rows, "faults": [asdict(fault) for fault in suite.faults]})
-    else:
-        _print_task_table(rows)
-    for fault in suite.faults:
-        sys.stderr.write(f"rcb-agent: warning: paper left out: {visible(str(fault))}\n")
-    return 3 if suite.faults else 0
-
-
-def _task_row(task: Task) -> Json:
-    return {
-        "id": task.id,
-        "paper": task.info.id,
-        "loc": task.problem.loc,
-        "depth": task.depth,
-        "parent": task.parent,
-        "file": task.problem.path,
-        "runtime": task.problem.runtime,
-        "venue": task.info.venue,
-        "area": task.info.area,
-    }
-
-
-def _print_task_table(rows: list[Json]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(
-        caption=f"{len(rows)} tasks, {len({r['paper'] for r in rows})} papers, {sum(r['loc'] for r in rows)} lines"
-    )
-    for name in ("task", "file", "lines", "depth"):
-        table.add_column(name, overflow="fold", justify="right" if name in ("lines", "depth") else "left")
-    for row in rows:
-        table.add_row(Text(visible(row["id"])), Text(visible(row["file"])), str(row["loc"]), str(row["depth"]))
-    open_console().print(table)
 
 
 def print_task(options: Options) -> None:

@@ -13,6 +13,7 @@ from rcb_agent.errors import ModelUnavailable, UsageError
 from rcb_agent.runs.base import Json
 from rcb_agent.runs.config import DEFAULT_MODEL, ArmOptions, differing_keys
 from rcb_agent.runs.execute import Pace, default_workers, execute
+from rcb_agent.runs.importing import refuse_imported
 from rcb_agent.runs.plan import Plan, RunRequest, check_models, make_plan, replan
 from rcb_agent.runs.purse import RunCaps
 from rcb_agent.runs.scratch import claim_scratch
@@ -36,6 +37,7 @@ def launch_resume(options: Mapping[str, Any]) -> Json:
     claim_scratch()
     path = find_run(options["run_id"], options["results"])
     recorded = RunReader(path)
+    refuse_imported(recorded)
     plan = replan(recorded.config)
     if plan.config.as_json() != recorded.config:
         keys = differing_keys(recorded.config, plan.config.as_json())

@@ -23,7 +23,12 @@ from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.suites import LoadedSuite, load_suite, select_tasks
 
 _SOURCES = (".py", ".md", ".yaml", ".json", ".txt")
-_DISPLAY = tuple(f"runs/{name}.py" for name in ("screen", "inspection", "pulling", "summary", "launch", "doctor"))
+_DISPLAY = (
+    *(f"runs/{name}.py" for name in ("screen", "inspection", "pulling", "summary", "launch", "doctor", "listing")),
+    *(f"runs/{name}.py" for name in ("leaderboard", "board_screen", "importing", "upstream_results")),
+    *(f"tasks/{name}.py" for name in ("published", "cutoffs", "contamination")),
+    "scoring/intervals.py",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ must not be able to drive the reader's terminal.
 
 import sys
 import unicodedata
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from rich.console import Console
@@ -65,6 +66,10 @@ def run_table(document: Json, width: int = 240) -> Table:
 def _remarks(document: Json) -> list[str]:
     """What a reader of the numbers must know beside them."""
     remarks = [] if is_isolated(document["sandbox"]) else [f"sandbox {visible(document['sandbox'])}: {NO_ISOLATION}"]
+    if source := document["imported"]:
+        remarks.append(
+            f"imported from {visible(source['file'])}: measured by {visible(source['by'])}, not by rcb-agent"
+        )
     if document["faults"]:
         remarks.append(f"{len(document['faults'])} faults in papers of the suite: those papers are left out")
     return remarks
@@ -91,15 +96,20 @@ _COLUMNS: tuple[tuple[str, Callable[[Json], str]], ...] = (
     ("scaled", lambda arm: _rate(arm, "scaled_pass_rate")),
     ("scaled, outermost", lambda arm: _rate(arm["scopes"]["diff"]["outermost"], "scaled_pass_rate")),
     ("scaled, blank scope", lambda arm: _rate(arm["scopes"]["blank"], "scaled_pass_rate")),
-    ("steps", lambda arm: str(arm["steps"])),
+    ("steps", lambda arm: "unknown" if arm["steps"] is None else str(arm["steps"])),
     ("cost", lambda arm: "unknown" if arm["cost"] is None else f"${arm['cost']:.2f}"),
 )
 
 
 def task_table(reader: RunReader) -> Table:
-    """Return tasks against arms: verdicts of all attempts, with the reason where it is not a plain test failure."""
+    """Return tasks against arms: verdicts of all attempts, with the reason where it is not a plain test failure.
+
+    More arms than can stand side by side are counted instead.
+    """
     arms = [arm["id"] for arm in reader.config["arms"]]
     found = verdicts(reader)
+    if len(arms) > _MOST_ARMS:
+        return _count_table(reader, found)
     table = Table()
     table.add_column("task", overflow="fold")
     table.add_column("lines", justify="right")
@@ -110,6 +120,21 @@ def task_table(reader: RunReader) -> Table:
             Text(" ").join(_mark(found[arm, task, n + 1]) for n in range(reader.config["attempts"])) for arm in arms
         ]
         table.add_row(Text(visible(task)), str(reader.run["task_facts"][task]["loc"]), *cells)
+    return table
+
+
+_MOST_ARMS = 12
+
+
+def _count_table(reader: RunReader, found: Mapping[tuple[str, str, int], Json]) -> Table:
+    table = Table(caption="over all arms; one arm at a time: show RUN TRIAL", caption_justify="left")
+    for name in ("task", "lines", "passed", "failed", "not measured"):
+        table.add_column(name, overflow="fold", justify="left" if name == "task" else "right")
+    for task in reader.config["tasks"]:
+        counts = Counter(grade["verdict"] for (_, name, _), grade in found.items() if name == task)
+        missing = counts["not_measured"] + counts[NOT_RUN]
+        numbers = (reader.run["task_facts"][task]["loc"], counts["passed"], counts["failed"], missing)
+        table.add_row(Text(visible(task)), *map(str, numbers))
     return table
 
 
@@ -129,7 +154,8 @@ def show_events(console: Console, trial: Json, grades: list[Json], events: list[
     if not is_isolated(trial["sandbox"]["kind"]):
         _line(console, "sandbox", f"{trial['sandbox']['kind']}: {NO_ISOLATION}")
     error = f" ({trial['error']['reason']}: {trial['error']['message']})" if trial["error"] else ""
-    _line(console, "stop", f"{trial['stop']} after {trial['steps']} steps, {trial['seconds']:.1f} s{error}")
+    effort = "" if trial["seconds"] is None else f" after {trial['steps']} steps, {trial['seconds']:.1f} s"
+    _line(console, "stop", f"{trial['stop']}{effort}{error}")
     for grade in grades:
         detail = ": ".join(part for part in (grade["reason"], grade["message"]) if part)
         _line(console, f"grade, {grade['scope']}", f"{grade['verdict']}{f' ({detail})' if detail else ''}")

@@ -1,10 +1,11 @@
 """What a run says: per arm, both scopes, both rates, with the denominator and what was not measured."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from rcb_agent.runs.base import Json, trial_name
-from rcb_agent.runs.store import RunReader
+from rcb_agent.runs.store import GradeKey, RunReader
 from rcb_agent.scoring.base import NOT_MEASURED, SCOPES
 from rcb_agent.scoring.metrics import Row, outermost, pass_at_k_rates, summarise
 
@@ -12,16 +13,26 @@ NOT_RUN = "not_run"
 """Stands where a verdict is not there yet; no verdict of its own."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """What the files of a run hold, each read once."""
+
+    trials: dict[str, Json]
+    grades: dict[GradeKey, Json]
+    costs: dict[str, float | None]
+
+
 def summarise_run(reader: RunReader) -> Json:
     """Return the document that ``--json`` prints: rates in percent, ``cost`` null when unknown."""
-    trials, grades = reader.trials(), reader.grades()
-    arms = [_summarise_arm(reader, arm, trials, grades) for arm in reader.config["arms"]]
+    records = _Records(reader.trials(), reader.grades(), reader.cost_of_tries())
+    arms = [_summarise_arm(reader, arm, records) for arm in reader.config["arms"]]
     return {
         "run": reader.id,
         "path": str(reader.path),
         "suite": reader.config["suite"],
         "sandbox": reader.config["sandbox"],
         "faults": reader.run["faults"],
+        "imported": reader.run.get("imported"),
         "arms": arms,
     }
 
@@ -55,15 +66,15 @@ def _cells(config: Json) -> list[tuple[str, int]]:
     return [(task, attempt) for attempt in range(1, config["attempts"] + 1) for task in config["tasks"]]
 
 
-def _summarise_arm(reader: RunReader, arm: Json, trials: Json, grades: dict[Any, Json]) -> Json:
+def _summarise_arm(reader: RunReader, arm: Json, records: _Records) -> Json:
     scopes = {}
+    grades = records.grades
     for scope in SCOPES:
-        rows = _rows(reader, arm["id"], scope, grades)
+        rows = rows_of(reader, arm["id"], scope, grades)
         scopes[scope] = {**summarise(rows).as_json(), "outermost": summarise(outermost(rows)).as_json()}
         if reader.config["attempts"] > 1:
             scopes[scope]["pass_at_k"] = _pass_at_k(rows, reader.config["attempts"])
-    own = [record for record in trials.values() if record["arm"] == arm["id"]]
-    costs = reader.cost_of_tries()
+    own = [record for record in records.trials.values() if record["arm"] == arm["id"]]
     headline = {key: value for key, value in scopes["diff"].items() if key != "outermost"}
     return {
         "arm": arm["id"],
@@ -72,7 +83,7 @@ def _summarise_arm(reader: RunReader, arm: Json, trials: Json, grades: dict[Any,
         "scope": "diff",
         **headline,
         "not_run": len(_cells(reader.config)) - sum(1 for grade in grades.values() if _is_headline(grade, arm["id"])),
-        **_effort(own, [costs[record["trial"]] for record in own]),
+        **_effort(own, [records.costs[record["trial"]] for record in own]),
         "flags": _flags(arm["id"], own, grades),
         "scopes": scopes,
     }
@@ -82,7 +93,8 @@ def _is_headline(grade: Json, arm: str) -> bool:
     return bool(grade["arm"] == arm and grade["scope"] == "diff" and grade["snapshot"] == "final")
 
 
-def _rows(reader: RunReader, arm: str, scope: str, grades: dict[Any, Json]) -> list[Row]:
+def rows_of(reader: RunReader, arm: str, scope: str, grades: dict[Any, Json]) -> list[Row]:
+    """Return an arm's rows in a scope, one per trial that the run is about, graded or not."""
     rows = []
     for task, attempt in _cells(reader.config):
         facts = reader.run["task_facts"][task]
@@ -118,11 +130,12 @@ def _effort(trials: list[Json], costs: list[float | None]) -> Json:
     """Sum what the agent phases took; one unknown cost or count makes the sum unknown."""
     known = [cost for cost in costs if cost is not None]
     tokens = [record["usage"][key] for record in trials for key in ("input_tokens", "output_tokens")]
+    steps, seconds = ([record[key] for record in trials] for key in ("steps", "seconds"))
     return {
         "cost": sum(known) if costs and len(known) == len(costs) else None,
         "tokens": None if not tokens or None in tokens else sum(tokens),
-        "steps": sum(record["steps"] for record in trials),
-        "seconds": round(sum(record["seconds"] for record in trials), 3),
+        "steps": None if None in steps else sum(steps),
+        "seconds": None if None in seconds else round(sum(seconds), 3),
         "stops": _counts(record["stop"] for record in trials),
     }
 

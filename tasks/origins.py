@@ -68,9 +68,9 @@ def load_origin(name: str) -> Origin:
 
 
 def read_origin(name: str, path: Path) -> Origin:
-    """Read a file of facts: url, commit, folder and tasks, each [paper, name, lines]."""
+    """Read a file of facts: url, commit, folder and tasks, each [paper, name, lines] and perhaps its depth."""
     facts = json.loads(path.read_text("utf-8"))
-    sizes = tuple((f"{paper}/{blank}", lines) for paper, blank, lines in facts["tasks"])
+    sizes = tuple((f"{paper}/{blank}", lines) for paper, blank, lines, *_ in facts["tasks"])
     return Origin(name, facts["url"], facts["commit"], facts["folder"], sizes)
 
 

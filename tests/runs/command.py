@@ -38,6 +38,19 @@ def rcb_agent(*words: str | Path, cwd: Path, env: dict[str, str] | None = None) 
     return Done(done.returncode, done.stdout, done.stderr)
 
 
+def rcb_agent_within(*words: str | Path) -> Done:
+    """Carry out ``rcb-agent WORDS`` in this process, for commands that start nothing; paths must be absolute."""
+    from click.testing import CliRunner
+
+    from rcb_agent.cli import _explain, cli
+
+    done = CliRunner().invoke(cli, [*map(str, words)], standalone_mode=False)
+    if done.exception is None or isinstance(done.exception, SystemExit):
+        return Done(done.exit_code, done.stdout, done.stderr)
+    line, code = _explain(done.exception)
+    return Done(code, done.stdout, f"{done.stderr}rcb-agent: {line}\n")
+
+
 def records(run: Path, name: str) -> list[dict[str, Any]]:
     """Return the lines of a run folder's file."""
     return [json.loads(line) for line in (run / name).read_text().splitlines()]

@@ -7,26 +7,25 @@ from pathlib import Path
 import pytest
 
 from rcb_agent.scoring.metrics import Row, outermost, pass_at_k, pass_at_k_rates, summarise
+from rcb_agent.tasks.published import PublishedModel, load_published
 
-PUBLISHED = json.loads((Path(__file__).parent.parent / "data" / "published_results.json").read_text())
+GOLDEN = json.loads((Path(__file__).parent.parent / "data" / "published_rates.json").read_text())
 
 
 def rows(*verdicts: str, loc: int = 1) -> list[Row]:
     return [Row(f"p/{index}", "p", loc, 0, verdict) for index, verdict in enumerate(verdicts)]
 
 
-@pytest.mark.parametrize("model", sorted(PUBLISHED["models"]))
-def test_published_rates_come_out(model: str) -> None:
+@pytest.mark.parametrize("model", load_published().models, ids=lambda model: model.id)
+def test_published_rates_come_out(model: PublishedModel) -> None:
     """Both rates of each of the 32 published models are reproduced from their passes."""
-    published = PUBLISHED["models"][model]
-    passed = set(published["passed"])
     summary = summarise(
-        Row(f"{item['paper']}/{item['name']}", item["paper"], item["loc"], 0, "passed" if i in passed else "failed")
-        for i, item in enumerate(PUBLISHED["snippets"])
+        Row(task.id, task.paper, task.loc, task.depth, "passed" if task.id in model.passed else "failed")
+        for task in load_published().tasks.values()
     )
     assert (summary.trials, summary.loc_total) == (212, 1449)
-    assert summary.pass_rate == pytest.approx(published["task_rate"], abs=1e-9)
-    assert summary.scaled_pass_rate == pytest.approx(published["line_rate"], abs=1e-9)
+    assert summary.pass_rate == pytest.approx(GOLDEN[model.id]["task_rate"], abs=1e-9)
+    assert summary.scaled_pass_rate == pytest.approx(GOLDEN[model.id]["line_rate"], abs=1e-9)
 
 
 def test_no_trials_give_no_rates() -> None:

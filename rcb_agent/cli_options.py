@@ -1,0 +1,56 @@
+"""Options that several commands share."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+results = click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    help="Where run folders lie.",
+)
+as_json = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document on standard output and nothing else there."
+)
+suite = click.option(
+    "--suite",
+    default="mini",
+    show_default=True,
+    help="mini, researchcodebench (once pulled), or a folder that holds papers.yaml.",
+)
+
+_FILTERS = (
+    click.option(
+        "--venue", multiple=True, metavar="WORD", help="Only papers of this venue, for instance ICLR; repeatable."
+    ),
+    click.option("--max-loc", type=click.IntRange(0), metavar="N", help="Only blanks of at most N lines."),
+    click.option("--outermost", is_flag=True, help="Only blanks that lie in no other."),
+    click.option(
+        "--safe-for",
+        metavar="MODEL|DATE",
+        help="Only papers newer than the cutoff of a known model, or than a date (2025-03-31, or 2025-03).",
+    ),
+    click.option(
+        "--rule",
+        type=click.Choice(["first-commit", "arxiv"]),
+        default="first-commit",
+        show_default=True,
+        help="What --safe-for compares: the first commit of the code, or the first version on arXiv.",
+    ),
+    click.option("--hard", is_flag=True, help="Only tasks that at most 10 of the 32 published models solved."),
+    click.option("--since", metavar="DATE", help="Only papers whose code has its first commit on that day or later."),
+    click.option("--ids", is_flag=True, help="Print ids only, one a line."),
+)
+
+
+def filters(command: F) -> F:
+    """Give a command the options that choose tasks."""
+    for option in reversed(_FILTERS):
+        command = option(command)
+    return command

@@ -82,11 +82,21 @@ def test_the_same_decisions_make_the_same_trial(tmp_path: Path) -> None:
         ('{"thought": "t", "calls": [{"tool"', [(MALFORMED, '{"thought": "t", "calls": [{"tool"')], ""),
         ('{"calls": 3}', [(MALFORMED, '{"calls": 3}')], ""),
         ('{"calls": ["submit"]}', [(MALFORMED, '{"calls": ["submit"]}')], ""),
+        ('Sure:\n{"thought": "t", "calls": [{"tool": "submit", "arguments": {}}]}\nDone.', [("submit", "{}")], "t"),
+        ('For {x}:\n```json\n{"thought": "t", "calls": []}\n```', [], "t"),
+        ('{"thought": "", "calls": []}', [], '{"thought": "", "calls": []}'),
+        ('{"tool": "submit", "arguments": {}}', [(MALFORMED, '{"tool": "submit", "arguments": {}}')], ""),
+        ('[{"tool": "submit"}]', [(MALFORMED, '[{"tool": "submit"}]')], ""),
+        ('a {"calls": []} b {"calls": []}', [(MALFORMED, 'a {"calls": []} b {"calls": []}')], ""),
+        ('I do: {"thought": "t", "calls": [{', [(MALFORMED, 'I do: {"thought": "t", "calls": [{')], ""),
+        ("a set {x} is no call", [], "a set {x} is no call"),
+        ('{"calls": [{"tool": "a", "arguments": null}]}', [("a", "null")], ""),
     ],
 )
 def test_what_is_no_call_is_never_carried_out(text: str, calls: list[tuple[str, str]], shown: str) -> None:
-    """A cut or odd object becomes a call that every toolbox refuses, so that the model is told."""
+    """A cut or odd object becomes a call that every toolbox refuses, so that the model is told; words around are none."""
     reply = read_calls(Reply(text, finish="stop"), 1)
+    assert reply.kind == "answer"
     assert [(one.name, one.arguments) for one in reply.tool_calls] == calls
     assert reply.text == shown
 

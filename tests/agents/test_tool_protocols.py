@@ -101,6 +101,13 @@ def test_what_is_no_call_is_never_carried_out(text: str, calls: list[tuple[str, 
     assert reply.text == shown
 
 
+@pytest.mark.parametrize(("finish", "kind"), [("content_filter", "filtered"), ("length", "cut"), ("stop", "answer")])
+def test_calls_in_a_filtered_or_cut_reply_stay_filtered_or_cut(finish: str, kind: str) -> None:
+    """What the provider said of the reply holds for the calls in it."""
+    whole = '{"thought": "", "calls": [{"tool": "submit", "arguments": {}}]}'
+    assert read_calls(Reply(whole, finish=finish), 1).kind == kind
+
+
 def test_a_malformed_reply_goes_back_as_a_valid_conversation(tmp_path: Path) -> None:
     """The next request still translates."""
     broken = Reply('{"calls": [', finish="length")

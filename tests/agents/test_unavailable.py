@@ -152,6 +152,14 @@ def test_seconds_that_a_failing_provider_took_are_no_end_of_the_trial(
     monkeypatch: pytest.MonkeyPatch, fault: Answer, kind: type[ModelError]
 ) -> None:
     """A rate limit that outlasts the trial measures nothing; only a slow answer does. The attempts are recorded."""
-    error, _ = fail(monkeypatch, fault, deadline=time.monotonic() + 0.5)
+    begin = time.monotonic()
+    error, _ = fail(monkeypatch, fault, deadline=begin + 0.5)
     assert type(error) is kind
+    assert time.monotonic() - begin < 8  # the wait of 9 seconds ends with the trial
     assert len(error.retried) == 1
+
+
+def test_a_busy_endpoint_that_names_a_form_of_reply_is_only_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is waited for, not asked in a simpler form from then on."""
+    _, requests = fail(monkeypatch, status(429, "at most 3 requests with json_schema a minute"))
+    assert requests == QUICK.attempts

@@ -5,7 +5,9 @@ agent sees, does and records is the same; only ``calls/`` shows the other form.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -14,8 +16,12 @@ from rcb_agent.agents.arguments import ArgumentsError, parse_object
 from rcb_agent.agents.base import Message, Model, Reply, Sampling, ToolCall
 from rcb_agent.agents.prompts import render
 
-MALFORMED = "malformed_json"
-"""Name of the call that stands for a reply that begins as an object and is none; every toolbox refuses it."""
+MALFORMED = "reply_is_not_one_json_object_with_calls"
+"""Name of the call that stands for a reply that is no such object; every toolbox refuses it, and repeats the name."""
+
+_ATTEMPT = re.compile(r'"(calls|tool)"\s*:')
+_BEGINNINGS = 100
+"""Braces of one reply at which an object is looked for."""
 
 
 class JsonToolsModel:
@@ -83,19 +89,39 @@ def _as_json(message: Message) -> Message:
 
 
 def read_calls(reply: Reply, ordinal: int) -> Reply:
-    """Return the reply with its JSON read as calls; text that is no object at all is an answer without a call."""
+    """Return the reply with its JSON read as calls; text that is no object at all is an answer without a call.
+
+    Without a schema models put words and fences around the one object, which is read all the same.
+    """
     text = _unfenced(reply.text)
     if not text.startswith("{"):
-        return reply
+        within = list(_objects_within(text))
+        if not within and not _ATTEMPT.search(text):
+            return reply
+        text = within[0] if len(within) == 1 else text
     try:
         data = parse_object(text)
-        calls = tuple(
-            _read_call(call, f"json-{ordinal}-{index}") for index, call in enumerate(data.get("calls") or (), 1)
-        )
+        calls = tuple(_read_call(call, f"json-{ordinal}-{index}") for index, call in enumerate(data["calls"] or (), 1))
     except (ArgumentsError, TypeError, KeyError, AttributeError):
         return replace(reply, text="", tool_calls=(ToolCall(f"json-{ordinal}-1", MALFORMED, text),))
     finish = "tool_calls" if calls and reply.finish == "stop" else reply.finish
-    return replace(reply, text=str(data.get("thought") or ""), tool_calls=calls, finish=finish)
+    # An empty list is what ends the task, so it is no silence, thought or not.
+    thought = str(data.get("thought") or "") or ("" if calls else text)
+    return replace(reply, text=thought, tool_calls=calls, finish=finish)
+
+
+def _objects_within(text: str) -> Iterator[str]:
+    """Yield the objects with calls among other words."""
+    decoder, begin = json.JSONDecoder(), text.find("{")
+    for _ in range(_BEGINNINGS):
+        if begin < 0:
+            return
+        end = begin + 1
+        with suppress(ValueError, RecursionError):
+            value, end = decoder.raw_decode(text, begin)
+            if "calls" in value:
+                yield text[begin:end]
+        begin = text.find("{", end)
 
 
 def _read_call(call: Any, id_: str) -> ToolCall:

@@ -8,6 +8,7 @@ of keys never reach a record, an error or the screen.
 ``RCB_AGENT_PATIENCE`` (``timeout=300,attempts=6,first_wait=1,longest_wait=60``, any of them) says how long is waited.
 """
 
+import json
 import math
 import os
 import random
@@ -21,17 +22,18 @@ from rcb_agent.agents.base import Message, Price, Reply, Sampling
 from rcb_agent.agents.deadline import Overdue, call_within
 from rcb_agent.agents.litellm_errors import (
     asked_wait,
-    is_misnamed,
+    is_filtered,
     is_overflow,
     is_refused,
     is_refused_format,
-    is_refused_parameter,
+    is_timeout,
     library_errors,
     may_pass,
+    why_unavailable,
 )
-from rcb_agent.agents.litellm_replies import BrokenReply, read_response
+from rcb_agent.agents.litellm_replies import BrokenReply, read_parameters, read_response
 from rcb_agent.agents.redaction import LENGTH_IN_ERRORS, redact
-from rcb_agent.errors import ContextFull, ModelError, ModelUnavailable, OutOfTime, UsageError
+from rcb_agent.errors import ContextFull, ModelError, ModelUnavailable, NoAnswer, OutOfTime, UsageError
 
 _MESSAGE_CHARACTERS = 300
 REPLY_FORMATS = ("json_schema", "json_object", "")
@@ -92,21 +94,23 @@ class LiteLLMModel:
         self._check_key()
         litellm = import_litellm()
         attempts: list[Mapping[str, object]] = []
+        lost: list[BrokenReply] = []
         while True:
             refused = self._refused_formats.get(self._endpoint(), 0)
             request = build_request(self.name, messages, tools, sampling, reply_format=REPLY_FORMATS[refused])
             try:
-                reply: Reply = self._retrying(attempts)(self._ask, litellm, request)
-            except (library_errors(), Overdue, BrokenReply) as error:
+                reply: Reply = self._retrying(attempts, lost)(self._ask, litellm, request)
+            except (library_errors(), Overdue, BrokenReply, OutOfTime) as error:
                 if "response_format" in request and is_refused_format(error):
-                    self._refused_formats[self._endpoint()] = refused + 1
+                    known = self._refused_formats.get(self._endpoint(), 0)  # another trial may have got further
+                    self._refused_formats[self._endpoint()] = max(known, refused + 1)
                     attempts.append(_describe_attempt(error, 0.0))
                     continue
-                explained = self._explain(error)
+                explained = self._explain(error, attempts)
                 explained.retried = attempts
                 raise explained from None
             self._answered.add(self._endpoint())
-            return replace(reply, retried=attempts)
+            return replace(charge(reply, lost), retried=attempts)
 
     def _ask(self, litellm: Any, request: Mapping[str, Any]) -> Reply:
         left = self._seconds_left()
@@ -131,11 +135,13 @@ class LiteLLMModel:
         if self.name.startswith("openai/") and not os.environ.get("OPENAI_API_KEY"):
             raise ModelUnavailable(f"{self.name}: OPENAI_API_KEY is not set (any text does for a local server)")
 
-    def _retrying(self, attempts: list[Mapping[str, object]]) -> Any:
+    def _retrying(self, attempts: list[Mapping[str, object]], lost: list[BrokenReply]) -> Any:
         import tenacity
 
         def note(state: tenacity.RetryCallState) -> None:
-            attempts.append(_describe_attempt(_error_of(state), state.upcoming_sleep))
+            error = _error_of(state)
+            attempts.append(_describe_attempt(error, state.upcoming_sleep))
+            lost.extend([error] if isinstance(error, BrokenReply) else [])
 
         return tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self._patience.attempts),
@@ -150,7 +156,8 @@ class LiteLLMModel:
             return True
         if not isinstance(error, library_errors()) or is_refused_format(error):
             return False
-        return self._endpoint() in self._answered if is_refused(error) else may_pass(error)
+        answered = self._endpoint() in self._answered
+        return (may_pass(error) or is_refused(error)) and not why_unavailable(error, answered=answered)
 
     def _wait(self, state: Any) -> float:
         # Trials that were turned away together must not come back together.
@@ -158,23 +165,60 @@ class LiteLLMModel:
         asked: float = asked_wait(_error_of(state))
         return max(0.0, min(max(backoff, asked), self._patience.longest_wait, self._seconds_left()))
 
-    def _explain(self, error: BaseException) -> ModelError:
-        provider = self.name.partition("/")[0].upper()
-        status = getattr(error, "status_code", None)
-        if self._seconds_left() <= 0:
-            return OutOfTime(f"{self.name}: the trial's seconds ran out while it waited for an answer")
+    def _explain(self, error: BaseException, attempts: Sequence[Mapping[str, object]]) -> ModelError:
         if is_overflow(error):
             return ContextFull(f"{self.name}: the conversation is longer than the model takes")
-        if is_refused(error) and self._endpoint() not in self._answered:
-            return ModelUnavailable(f"{self.name}: nothing answers at the endpoint ({provider}_API_BASE)")
-        message = " ".join(redact(str(error), LENGTH_IN_ERRORS).split())[:_MESSAGE_CHARACTERS]
-        if status in {401, 403}:
-            return ModelUnavailable(f"{self.name}: the endpoint refuses the key ({provider}_API_KEY): {message}")
-        if status == 404 or is_misnamed(error):
-            return ModelUnavailable(f"{self.name}: no such model at the endpoint ({provider}_API_BASE): {message}")
-        if is_refused_parameter(error) and self._endpoint() not in self._answered:
-            return ModelUnavailable(f"{self.name}: the endpoint refuses a parameter: {message}")
+        message = _first_line(error)
+        if is_filtered(error):
+            return NoAnswer(
+                f"{self.name}: the provider's content filter refuses the conversation: {message}", "filtered"
+            )
+        if why := why_unavailable(error, answered=self._endpoint() in self._answered):
+            key, base = name_variables(self.name)
+            return ModelUnavailable(f"{self.name}: {why.format(key=key, base=base)}: {message}")
+        if self._seconds_left() <= 0:
+            return self._out_of_time(error, attempts)
         return ModelError(f"{self.name}: {message}")
+
+    def _out_of_time(self, error: BaseException, attempts: Sequence[Mapping[str, object]]) -> ModelError:
+        """A slow answer is the trial's own end; a provider that was failing all the time measures nothing."""
+        if isinstance(error, OutOfTime):
+            slow = not attempts or attempts[-1]["status"] in {None, 408}
+        else:
+            slow = is_timeout(error)
+        if slow:
+            return OutOfTime(f"{self.name}: the trial's seconds ran out while it waited for an answer")
+        last = attempts[-1]["error"] if isinstance(error, OutOfTime) else _first_line(error)
+        return ModelError(f"{self.name}: the trial's seconds ran out while the provider failed: {last}")
+
+
+_KEYS = {
+    "bedrock": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "vertex_ai": "GOOGLE_APPLICATION_CREDENTIALS",
+    "together_ai": "TOGETHERAI_API_KEY",
+    "fireworks_ai": "FIREWORKS_API_KEY",
+}
+
+
+def name_variables(name: str) -> tuple[str, str]:
+    """Return the names of the variables that a model's key and address are read from."""
+    provider = name.partition("/")[0]
+    plain = provider.removesuffix("_chat").upper()
+    return _KEYS.get(provider, f"{plain}_API_KEY"), f"{plain}_API_BASE"
+
+
+def _first_line(error: BaseException | None) -> str:
+    text = str(error).partition("Traceback (most recent call last)")[0]  # LiteLLM puts its own into some messages
+    return " ".join(redact(text, LENGTH_IN_ERRORS).split())[:_MESSAGE_CHARACTERS]
+
+
+def charge(reply: Reply, lost: Sequence[BrokenReply]) -> Reply:
+    """Return the reply with what broken ones before it took, as far as they said so."""
+    for one in lost:
+        if one.usage.total is not None:
+            cost = None if reply.cost is None or one.cost is None else reply.cost + one.cost
+            reply = replace(reply, usage=reply.usage.plus(one.usage), cost=cost)
+    return reply
 
 
 def import_litellm() -> Any:
@@ -222,9 +266,10 @@ def takes_tools(name: str) -> bool:
 def _keep_parameters(sent: dict[str, Any], details: Mapping[str, Any]) -> None:
     """Take from LiteLLM's own log what really went out beside messages and tools, under the provider's names."""
     whole = details.get("additional_args", {}).get("complete_input_dict")
+    if isinstance(whole, str) and whole.startswith("{"):  # Bedrock's is ready to be signed
+        whole = json.loads(whole)
     if isinstance(whole, dict):
-        plain = (str, int, float, bool)
-        sent |= {key: value for key, value in whole.items() if isinstance(value, plain) and "key" not in key.lower()}
+        sent |= read_parameters(whole)
         if isinstance(form := whole.get("response_format"), dict):
             sent["response_format"] = form.get("type")
 
@@ -263,8 +308,8 @@ def _error_of(state: Any) -> BaseException | None:
 
 
 def _describe_attempt(error: BaseException | None, waited: float) -> Mapping[str, object]:
-    message = redact(str(error), LENGTH_IN_ERRORS)[:_MESSAGE_CHARACTERS]
-    return {"status": getattr(error, "status_code", None), "error": message, "waited": round(waited, 3)}
+    status = getattr(error, "status_code", None)
+    return {"status": status, "error": _first_line(error), "waited": round(waited, 3)}
 
 
 def build_request(

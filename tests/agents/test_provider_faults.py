@@ -206,6 +206,24 @@ def test_redaction_leaves_short_values_alone(monkeypatch: pytest.MonkeyPatch) ->
     assert redact("1 anything", LENGTH_IN_ERRORS) == "1 [LOCAL_API_KEY]"
 
 
+def test_a_secret_is_found_as_json_holds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records are redacted as they are written, with quotes and line breaks as escapes."""
+    secret = 'pass"word\nof two lines'
+    monkeypatch.setenv("PLANTED_SECRET", secret)
+    assert redact(json.dumps([secret])) == '["[PLANTED_SECRET]"]'
+
+
+def test_a_password_in_an_address_is_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also a key in its query, and a value that begins with another one; the rest of the address may be said."""
+    monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://user:hunter2-hunter2@host/v1?a=1&api_key=0123456789abcdef")
+    monkeypatch.setenv("A_TOKEN", "long-enough-1")
+    monkeypatch.setenv("B_TOKEN", "long-enough-1-and-more ")
+    assert redact("http://user:hunter2-hunter2@host/?api_key=0123456789abcdef") == (
+        "http://user:[HOSTED_VLLM_API_BASE]@host/?api_key=[HOSTED_VLLM_API_BASE]"
+    )
+    assert redact("long-enough-1-and-more long-enough-1") == "[B_TOKEN] [A_TOKEN]"
+
+
 def test_a_trial_over_http_ends_as_one_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Tool calls, malformed ones, duplicate ids: the next request is valid and its tools are the arm's."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)

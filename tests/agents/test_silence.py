@@ -52,6 +52,10 @@ def test_caps_are_looked_at_before_each_call_and_unknown_holds_none() -> None:
     with pytest.raises(BudgetSpent, match="30 of 20") as caught:
         model.complete(ASK, [], Sampling())
     assert (caught.value.stop, len(talker.asked)) == ("max_tokens", 2)
+    model, talker, _ = meter(says(text="a"), budget=Budget(max_tokens=15))
+    model.complete(ASK, [], Sampling())
+    with pytest.raises(BudgetSpent, match="15 of 15"):  # a cap that is used up to the last token is used up
+        model.complete(ASK, [], Sampling())
     unknown = Reply("a", usage=Usage(None, 5), cost=None)
     for budget, stop in ((Budget(max_tokens=99), "max_tokens"), (Budget(max_cost=99), "max_cost")):
         model, _, _ = meter(unknown, budget=budget)

@@ -82,13 +82,30 @@ def test_the_same_decisions_make_the_same_trial(tmp_path: Path) -> None:
         ('{"thought": "t", "calls": [{"tool"', [(MALFORMED, '{"thought": "t", "calls": [{"tool"')], ""),
         ('{"calls": 3}', [(MALFORMED, '{"calls": 3}')], ""),
         ('{"calls": ["submit"]}', [(MALFORMED, '{"calls": ["submit"]}')], ""),
+        ('Sure:\n{"thought": "t", "calls": [{"tool": "submit", "arguments": {}}]}\nDone.', [("submit", "{}")], "t"),
+        ('For {x}:\n```json\n{"thought": "t", "calls": []}\n```', [], "t"),
+        ('{"thought": "", "calls": []}', [], '{"thought": "", "calls": []}'),
+        ('{"tool": "submit", "arguments": {}}', [(MALFORMED, '{"tool": "submit", "arguments": {}}')], ""),
+        ('[{"tool": "submit"}]', [(MALFORMED, '[{"tool": "submit"}]')], ""),
+        ('a {"calls": []} b {"calls": []}', [(MALFORMED, 'a {"calls": []} b {"calls": []}')], ""),
+        ('I do: {"thought": "t", "calls": [{', [(MALFORMED, 'I do: {"thought": "t", "calls": [{')], ""),
+        ("a set {x} is no call", [], "a set {x} is no call"),
+        ('{"calls": [{"tool": "a", "arguments": null}]}', [("a", "null")], ""),
     ],
 )
 def test_what_is_no_call_is_never_carried_out(text: str, calls: list[tuple[str, str]], shown: str) -> None:
-    """A cut or odd object becomes a call that every toolbox refuses, so that the model is told."""
+    """A cut or odd object becomes a call that every toolbox refuses, so that the model is told; words around are none."""
     reply = read_calls(Reply(text, finish="stop"), 1)
+    assert reply.kind == "answer"
     assert [(one.name, one.arguments) for one in reply.tool_calls] == calls
     assert reply.text == shown
+
+
+@pytest.mark.parametrize(("finish", "kind"), [("content_filter", "filtered"), ("length", "cut"), ("stop", "answer")])
+def test_calls_in_a_filtered_or_cut_reply_stay_filtered_or_cut(finish: str, kind: str) -> None:
+    """What the provider said of the reply holds for the calls in it."""
+    whole = '{"thought": "", "calls": [{"tool": "submit", "arguments": {}}]}'
+    assert read_calls(Reply(whole, finish=finish), 1).kind == kind
 
 
 def test_a_malformed_reply_goes_back_as_a_valid_conversation(tmp_path: Path) -> None:

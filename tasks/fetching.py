@@ -4,6 +4,7 @@ Nothing of the source runs and nothing asks for a password; its hooks, attribute
 of the user's git configuration leads to the source (proxies, other addresses, certificates) holds.
 """
 
+import hashlib
 import os
 import re
 import shutil
@@ -81,6 +82,23 @@ class Fetcher:
                     f"{self.shown}: objects of commit {sha[:12]} are missing or damaged ({_one_line(str(error))}): "
                     "give a whole clone"
                 ) from None
+
+    def write_files(self, sha: str, paths: Sequence[str], target: Path) -> dict[str, str]:
+        """Write single files of a commit under their own paths; return the SHA-256 of each that is there."""
+        import git
+
+        hashes = {}
+        with git.Repo(self.place / ".git") as repo:
+            repo.git.update_environment(**self._environment())
+            tree = repo.commit(sha).tree
+            for path in paths:
+                try:
+                    item = tree / path
+                except KeyError:
+                    continue
+                if _is_regular(item):
+                    hashes[path] = hashlib.sha256(_write_blob(item, target / path)).hexdigest()
+        return hashes
 
     @property
     def shown(self) -> str:
@@ -202,13 +220,22 @@ def _write_tree(tree: Any, target: Path) -> list[str]:
         path = PurePosixPath(item.path).relative_to(tree.path)
         if item.type == "tree":
             continue
-        if item.type != "blob" or item.mode & 0o170000 != 0o100000 or {"..", ".git"} & set(path.parts):
+        if not _is_regular(item) or {"..", ".git"} & set(path.parts):
             left_out.append(path.as_posix())
             continue
-        full = target / path
-        full.parent.mkdir(parents=True, exist_ok=True)
-        full.write_bytes(item.data_stream.read())
+        _write_blob(item, target / path)
     return left_out
+
+
+def _is_regular(item: Any) -> bool:
+    return bool(item.type == "blob" and item.mode & 0o170000 == 0o100000)
+
+
+def _write_blob(item: Any, path: Path) -> bytes:
+    data: bytes = item.data_stream.read()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return data
 
 
 def _global_configs() -> list[Path]:

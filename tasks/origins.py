@@ -22,13 +22,17 @@ _PASSING = "__pycache__"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a suite is published: repository, commit, the folder in it; and size and id of each of its tasks."""
+    """Where a suite is published: repository, commit, the folder in it; and size and id of each of its tasks.
+
+    ``kept`` are files of the repository beside that folder that a pull keeps as well.
+    """
 
     name: str
     url: str
     commit: str
     folder: str
     sizes: tuple[tuple[str, int], ...]
+    kept: tuple[str, ...] = ()
 
     @property
     def home(self) -> Path:
@@ -39,7 +43,7 @@ class Origin:
 @dataclass(frozen=True, slots=True)
 class Pulled:
     """The record of a pull. ``folder`` is relative to the record; ``differences`` from the facts are only kept for a
-    commit that was asked for.
+    commit that was asked for; ``kept`` are the files beside the folder, each with its SHA-256.
     """
 
     source: str
@@ -51,10 +55,11 @@ class Pulled:
     digest: str
     folder: str
     differences: tuple[str, ...] = ()
+    kept: tuple[tuple[str, str], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the form that stands in ``pulled.json``."""
-        return {**asdict(self), "differences": list(self.differences)}
+        return {**asdict(self), "differences": list(self.differences), "kept": dict(self.kept)}
 
     def __str__(self) -> str:
         return f"commit {self.commit[:7]}: {self.papers} papers, {self.tasks} tasks, {self.lines} lines"
@@ -68,18 +73,21 @@ def load_origin(name: str) -> Origin:
 
 
 def read_origin(name: str, path: Path) -> Origin:
-    """Read a file of facts: url, commit, folder and tasks, each [paper, name, lines] and perhaps its depth."""
+    """Read a file of facts: url, commit, folder, tasks, each [paper, name, lines] and perhaps its depth, and what is
+    kept beside the folder.
+    """
     facts = json.loads(path.read_text("utf-8"))
     sizes = tuple((f"{paper}/{blank}", lines) for paper, blank, lines, *_ in facts["tasks"])
-    return Origin(name, facts["url"], facts["commit"], facts["folder"], sizes)
+    return Origin(name, facts["url"], facts["commit"], facts["folder"], sizes, tuple(facts.get("kept", ())))
 
 
 def read_record(origin: Origin) -> Pulled | None:
     """Return the record of a pull; None where there is none that can be read."""
     try:
         fields = json.loads((origin.home / RECORD).read_text("utf-8"))
-        return Pulled(**{**fields, "differences": tuple(fields["differences"])})
-    except (OSError, ValueError, TypeError, KeyError):
+        kept = tuple(sorted(fields.get("kept", {}).items()))
+        return Pulled(**{**fields, "differences": tuple(fields["differences"]), "kept": kept})
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
@@ -90,12 +98,40 @@ def pulled_root(name: str) -> Path:
     if record is None:
         raise TaskError(f"suite {name} is not pulled: run `rcb-agent tasks pull {name}`")
     root = origin.home / record.folder
-    if tree_digest(root) != record.digest:
+    if not is_whole(origin, record):
         raise TaskError(
             f"suite {name}: {root} is not what was pulled: run `rcb-agent tasks pull {name}` again; "
             "a suite of your own is a copy of it elsewhere, given as --suite FOLDER"
         )
     return root
+
+
+def is_whole(origin: Origin, record: Pulled) -> bool:
+    """Say whether everything that a record names lies there as it was pulled."""
+    root = origin.home / record.folder
+    beside = all(_hash_file(root.parent / path) == sha256 for path, sha256 in record.kept)
+    return beside and tree_digest(root) == record.digest
+
+
+def read_beside(name: str, root: Path, path: str) -> bytes:
+    """Return a file that the authors of a suite have beside its folder. Raises TaskError where it is not."""
+    if name in PULLED:
+        record = read_record(load_origin(name))
+        if record is None or path not in dict(record.kept):
+            raise TaskError(
+                f"suite {name}: was pulled without {path}: pull again with `rcb-agent tasks pull {name} --force`"
+            )
+    try:
+        return (root.parent / path).read_bytes()
+    except OSError:
+        raise TaskError(f"suite {name}: its authors' {path} is not beside {root.name}/") from None
+
+
+def _hash_file(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
 
 
 def tree_digest(root: Path) -> str:

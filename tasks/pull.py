@@ -16,7 +16,7 @@ from typing import Protocol
 
 from rcb_agent.errors import EnvironmentFault, TaskError
 from rcb_agent.tasks.fetching import Fetcher, check_commit, name_source
-from rcb_agent.tasks.origins import RECORD, Origin, Pulled, read_record, tree_digest
+from rcb_agent.tasks.origins import RECORD, Origin, Pulled, is_whole, read_record, tree_digest
 from rcb_agent.tasks.suites import LoadedSuite, read_suite
 
 LOCK = ".lock"
@@ -79,9 +79,7 @@ def _find_present(origin: Origin, commit: str) -> Pulled | None:
     """Return the record of a pull that is whole and of this commit."""
     record = read_record(origin)
     fits = record is not None and record.commit.startswith(commit)
-    if record is None or not fits or tree_digest(origin.home / record.folder) != record.digest:
-        return None
-    return record
+    return record if record is not None and fits and is_whole(origin, record) else None
 
 
 def _pull(origin: Origin, source: str, commit: str, watch: PullWatch) -> Pulled:
@@ -105,9 +103,13 @@ def _fill(origin: Origin, fetcher: Fetcher, commit: str, watch: PullWatch) -> Pu
     folder = staging / origin.folder
     for path in fetcher.write_folder(sha, origin.folder, folder):
         watch.remark(f"warning: {origin.folder}/{path} is no regular file and was left out")
+    kept = fetcher.write_files(sha, origin.kept, staging)
     shutil.rmtree(fetcher.place)
     suite = read_suite(origin.name, folder)
-    differences = find_differences(origin, suite)
+    differences = [
+        *find_differences(origin, suite),
+        *(f"{path} is missing" for path in origin.kept if path not in kept),
+    ]
     if differences:
         _judge(origin, sha, differences, watch)
     return Pulled(
@@ -120,6 +122,7 @@ def _fill(origin: Origin, fetcher: Fetcher, commit: str, watch: PullWatch) -> Pu
         digest=tree_digest(folder),
         folder=f"{staging.name}/{origin.folder}",
         differences=tuple(differences),
+        kept=tuple(sorted(kept.items())),
     )
 
 

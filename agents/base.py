@@ -207,7 +207,10 @@ class Feedback(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """All that one trial gives its agent. ``paper`` is prompt, file or none; ``options`` are the agent's own."""
+    """All that one trial gives its agent. ``paper`` is prompt, file or none; ``options`` are the agent's own.
+
+    ``prompt`` is the whole first message where the arm does not leave its wording to the agent.
+    """
 
     workspace: Workspace | None
     model: Model
@@ -218,6 +221,7 @@ class Session:
     paper: str = "file"
     options: Mapping[str, Any] = field(default_factory=dict)
     feedback: Feedback | None = None
+    prompt: str | None = None
 
 
 class Agent(Protocol):

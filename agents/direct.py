@@ -1,13 +1,14 @@
 """The agent ``direct``: the benchmark's own way of asking. One user message, no tools, one fence of code.
 
 The prompt holds the paper (where the arm gives it one), the context files and the file with the blank; the code of
-the answer's fence goes between the two markers. An answer without usable code is ``no_answer``: the blank stays empty.
+the answer's fence goes between the two markers. A session may bring the whole prompt instead: the authors' own words.
+An answer without usable code is ``no_answer``: the blank becomes nothing, and is graded like any other.
 """
 
 from rcb_agent.agents.arguments import clean
 from rcb_agent.agents.base import NOTHING_USED, Message, Reply, Session, Solution
 from rcb_agent.agents.conversation import bound_text
-from rcb_agent.agents.extraction import EXTRACTIONS, extract_strict, extract_tolerant
+from rcb_agent.agents.extraction import EXTRACTIONS, extract_tolerant, extract_upstream
 from rcb_agent.agents.prompts import describe_problem, quote_file, render
 from rcb_agent.errors import TrialOver, UsageError
 from rcb_agent.tasks.base import Problem
@@ -27,7 +28,8 @@ class DirectAgent:
     def solve(self, problem: Problem, session: Session) -> Solution:
         """Ask once and put the answer's code into the blank."""
         rule = _choose_rule(session)
-        messages = [build_prompt(problem, session.paper)]
+        given = session.prompt
+        messages = [build_prompt(problem, session.paper) if given is None else {"role": "user", "content": given}]
         session.journal("prompt", messages=list(messages), tools=[])
         try:
             reply = session.model.complete(messages, (), session.sampling)
@@ -80,8 +82,8 @@ def build_prompt(problem: Problem, paper: str) -> Message:
 def extract_code(reply: Reply, problem: Problem, rule: str) -> str | None:
     """Return the code of a reply by one of EXTRACTIONS; None for no usable code."""
     text = clean(reply.text)
-    if rule == "strict":
-        return extract_strict(text)
+    if rule in ("upstream", "strict"):
+        return extract_upstream(text)
     return extract_tolerant(text, blank_indentation(problem), cut=reply.finish == "length")
 
 

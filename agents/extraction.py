@@ -1,21 +1,20 @@
 """Takes the code out of a single-shot answer.
 
 Two rules, an option of the arm. ``tolerant`` (default): the last fence named python, py, python3 or nothing; a block
-that is indented as a whole by another amount than the blank is shifted to it. ``strict``: the benchmark authors'
-rule: the last fence named python in lower case, taken as it is.
-
-An answer that was cut inside its last fence holds no code: half a block is no answer.
+that is indented as a whole by another amount than the blank is shifted to it; an answer that was cut inside its last
+fence holds no code, half a block is no answer. ``upstream``: the benchmark authors' rule: the last fence named python in
+lower case, taken as it is; without one the blank becomes nothing. ``strict`` is its older name.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-EXTRACTIONS = ("tolerant", "strict")
+EXTRACTIONS = ("tolerant", "upstream", "strict")
 
 _OPENING = re.compile(r"[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^`]*)$")
 _PYTHON = {"", "py", "python", "python3"}
-_STRICT = re.compile(r"```python\n(.*?)```", re.DOTALL)
+_PUBLISHED = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +57,9 @@ def extract_tolerant(text: str, indentation: str, *, cut: bool = False) -> str |
     return shift_to(fences[-1].code, indentation)
 
 
-def extract_strict(text: str) -> str | None:
-    """Return what the benchmark authors' rule finds; None when there is none."""
-    found = _STRICT.findall(text)
+def extract_upstream(text: str) -> str | None:
+    """Return what the benchmark authors' rule finds; None when there is none, which to them is an empty text."""
+    found = _PUBLISHED.findall(text)
     return str(found[-1]) if found else None
 
 

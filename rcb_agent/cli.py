@@ -85,11 +85,18 @@ def cli() -> None:
     help="Where the paper is.  [default: the agent's own: file for react, prompt for direct]",
 )
 @click.option(
+    "--prompt",
+    type=click.Choice(["standard", "upstream"]),
+    default="standard",
+    show_default=True,
+    help="Whose words direct asks in: ours, or the benchmark authors' own, byte for byte.",
+)
+@click.option(
     "--extract",
-    type=click.Choice(["tolerant", "strict"]),
+    type=click.Choice(["tolerant", "upstream", "strict"]),
     default="tolerant",
     show_default=True,
-    help="How direct finds the code in a reply.",
+    help="How direct finds the code in a reply; upstream (also called strict) is the authors' rule.",
 )
 @click.option("--max-steps", type=int, default=30, show_default=True, help="Model replies per trial.")
 @click.option("--max-seconds", type=float, default=900, show_default=True, help="Wall seconds per trial.")
@@ -115,6 +122,13 @@ def cli() -> None:
     default="bubblewrap",
     show_default=True,
     help="Where agents and candidates run: bubblewrap, or host (no isolation at all), or module:callable.",
+)
+@click.option(
+    "--grading",
+    type=click.Choice(["split", "upstream"]),
+    default="split",
+    show_default=True,
+    help="upstream: the authors' own rule, for parity only; candidates can cheat it, so every table says unprotected.",
 )
 @click.option("--memory-mb", type=click.IntRange(64), help="Memory of each sandbox.  [default: 2048]")
 @click.option(

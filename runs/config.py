@@ -120,7 +120,7 @@ def _drop_control_models(wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 _LONGEST_ID = 80
 _SLUG = re.compile(rf"[A-Za-z0-9@_-][A-Za-z0-9@._-]{{0,{_LONGEST_ID - 1}}}")
-_TEXT = ("model", "name", "paper", "extract", "reasoning-effort", "price", "tool-protocol")
+_TEXT = ("model", "name", "paper", "prompt", "extract", "reasoning-effort", "price", "tool-protocol")
 _LISTS = ("tools", "without")
 _NUMBERS = {
     "max-steps": int,
@@ -184,6 +184,7 @@ def _make_arm(fields: dict[str, Any]) -> Arm:
         model=model,
         tools=select_tools(fields.get("tools") or (), fields.get("without") or ()) if uses_tools else (),
         paper=_check_choice("paper", paper, ("prompt", "file", "none")),
+        prompt="standard" if control else _check_prompt(name, fields.get("prompt") or "standard"),
         max_steps=_at_least("max-steps", fields.get("max_steps", 30), 1) if uses_tools else 1,
         max_seconds=_at_least("max-seconds", fields.get("max_seconds", 900.0), 0.001),
         temperature=_finite("temperature", fields.get("temperature", 0.0)),
@@ -199,12 +200,24 @@ def _make_arm(fields: dict[str, Any]) -> Arm:
     )
 
 
+PROMPTS = ("standard", "upstream")
+
+
+def _check_prompt(agent: str, wording: str) -> str:
+    if _check_choice("prompt", wording, PROMPTS) == "upstream" and agent != "direct":
+        raise UsageError(
+            f"--prompt upstream is one question without tools: only the agent direct takes it, not {agent}"
+        )
+    return wording
+
+
 def _agent_options(agent: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
     from rcb_agent.agents.extraction import EXTRACTIONS
 
     if agent is None or agent.uses_workspace:
         return {}
-    return {"extract": _check_choice("extract", fields.get("extract", "tolerant"), EXTRACTIONS)}
+    chosen = _check_choice("extract", fields.get("extract") or "tolerant", EXTRACTIONS)
+    return {"extract": "upstream" if chosen == "strict" else chosen}
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:

@@ -57,6 +57,7 @@ def _request(options: Mapping[str, Any]) -> RunRequest:
         name: options[name]
         for name in (
             "paper",
+            "prompt",
             "extract",
             "max_steps",
             "max_seconds",
@@ -81,6 +82,7 @@ def _request(options: Mapping[str, Any]) -> RunRequest:
         sandbox=options["sandbox"],
         limits=limits,
         pythons=options["pythons"],
+        grading=options["grading"],
         out=options["out"],
         results=options["results"],
     )

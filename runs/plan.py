@@ -17,6 +17,7 @@ from rcb_agent.errors import EnvironmentFault, TaskError, UsageError
 from rcb_agent.runs.base import Arm, Json
 from rcb_agent.runs.config import ArmOptions, RunConfig, build_arms, digest_tasks, suite_label
 from rcb_agent.runs.controls import CONTROLS
+from rcb_agent.runs.upstream_parts import digest_folders, digest_prompts
 from rcb_agent.runs.pythons import Pythons, choose_pythons, load_runtimes
 from rcb_agent.scoring.base import Grader
 from rcb_agent.tasks.base import Task
@@ -42,6 +43,7 @@ class RunRequest:
     sandbox: str = "bubblewrap"
     limits: Mapping[str, Any] = field(default_factory=dict)
     pythons: Sequence[str] = ()
+    grading: str = "split"
     out: Path | None = None
     results: Path = Path("results")
 
@@ -71,7 +73,8 @@ def make_plan(request: RunRequest) -> Plan:
     tasks = _selected(suite, request.patterns)
     limits = asdict(Limits(**request.limits))
     pythons = choose_pythons(request.pythons, tasks)
-    conditions = Conditions(suite_label(request.suite), request.attempts, request.sandbox, limits, pythons)
+    label = suite_label(request.suite)
+    conditions = Conditions(label, request.attempts, request.sandbox, limits, pythons, request.grading)
     return _build_plan(conditions, suite, tasks, arms)
 
 
@@ -85,7 +88,8 @@ def replan(config: Json) -> Plan:
     suite = load_suite(config["suite"])
     wanted = set(config["tasks"])
     tasks = tuple(task for task in suite.tasks if task.id in wanted)
-    conditions = Conditions(config["suite"], config["attempts"], config["sandbox"], limits, config.get("pythons", {}))
+    pythons, mode = config.get("pythons", {}), config["mode"]
+    conditions = Conditions(config["suite"], config["attempts"], config["sandbox"], limits, pythons, mode)
     return _build_plan(conditions, suite, tasks, arms)
 
 
@@ -98,15 +102,18 @@ class Conditions:
     sandbox: str
     limits: Json
     pythons: Pythons
+    mode: str = "split"
 
 
 def _build_plan(conditions: Conditions, suite: LoadedSuite, tasks: tuple[Task, ...], arms: tuple[Arm, ...]) -> Plan:
     runtimes = check_environment(conditions.sandbox, tasks, conditions.pythons)
+    prompts = digest_prompts(_prompts_digest(), arms, suite)
     check_models(arms)
-    grader = make_grader(conditions.sandbox, Limits(**conditions.limits), conditions.pythons)
+    grader = make_grader(conditions, suite.root)
+    digest = digest_tasks(tasks)
     config = RunConfig(
         suite=conditions.suite,
-        suite_digest=digest_tasks(tasks),
+        suite_digest=digest if conditions.mode == "split" else digest_folders(digest, suite, tasks),
         tasks=tuple(task.id for task in tasks),
         arms=arms,
         attempts=conditions.attempts,
@@ -115,8 +122,9 @@ def _build_plan(conditions: Conditions, suite: LoadedSuite, tasks: tuple[Task, .
         runtimes={name: runtime.digest for name, runtime in runtimes.items()},
         pythons=conditions.pythons,
         grader=grader.version,
-        prompts=_prompts_digest(),
+        prompts=prompts,
         code=digest_code(),
+        mode=conditions.mode,
     )
     return Plan(config, {task.id: task for task in tasks}, grader, tuple(str(fault) for fault in suite.faults))
 
@@ -154,16 +162,22 @@ def check_models(arms: Sequence[Arm], *, capped: bool = False) -> None:
             prepare_model(arm.model, sampling_of(arm), needs_price=needed)
 
 
-def make_grader(sandbox: str, limits: Limits, pythons: Pythons | None = None) -> Grader:
-    """Return the grader of mode ``split`` over one kind of sandbox with these limits."""
+def make_grader(conditions: Conditions, root: Path) -> Grader:
+    """Return the grader of the mode that is asked for; ``root`` is the suite's folder."""
     from rcb_agent.environments.registry import open_sandbox
     from rcb_agent.environments.runtimes import load_runtime
     from rcb_agent.scoring.split import SplitGrader, SplitLimits
+    from rcb_agent.scoring.upstream import UpstreamGrader
 
     def load(name: str) -> Runtime:
-        return load_runtime(name, (pythons or {}).get(name))
+        return load_runtime(name, conditions.pythons.get(name))
 
-    return SplitGrader(partial(open_sandbox, sandbox), load, limits=SplitLimits(sandbox=limits))
+    opener, limits = partial(open_sandbox, conditions.sandbox), Limits(**conditions.limits)
+    if conditions.mode == "upstream":
+        return UpstreamGrader(opener, load, root, limits=limits)
+    if conditions.mode != "split":
+        raise UsageError(f"--grading {conditions.mode!r}: choose split or upstream")
+    return SplitGrader(opener, load, limits=SplitLimits(sandbox=limits))
 
 
 def digest_code() -> str:

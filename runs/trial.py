@@ -39,6 +39,7 @@ from rcb_agent.errors import (
 )
 from rcb_agent.runs.base import SCHEMA_VERSION, Arm, Emit, Json, TrialSpec
 from rcb_agent.runs.controls import CONTROLS, make_submission, submission_from
+from rcb_agent.runs.upstream_parts import given_prompt
 from rcb_agent.tasks.base import Problem, Task
 from rcb_agent.tasks.suites import LoadedSuite, find_task, load_suite
 
@@ -217,7 +218,8 @@ def _solve(spec: TrialSpec, task: Task, journal: _Journal, parts: tuple[Agent, W
         journal.sandbox = {"kind": sandbox.kind, "enforcement": dict(sandbox.enforcement)}
     problem = _shown(task.problem, spec.arm.paper)
     try:
-        solution = agent.solve(problem, _session(spec, journal, workspace))
+        session = replace(_session(spec, journal, workspace), prompt=given_prompt(spec.arm, spec.suite, task))
+        solution = agent.solve(problem, session)
     except EnvironmentFault as fault:  # the sandbox was open: whatever broke it came from inside
         solution = journal.so_far("sandbox_lost", str(fault))
     except TrialOver as end:  # an agent that does not mind: it ends all the same, and what is there is graded

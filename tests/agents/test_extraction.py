@@ -6,7 +6,7 @@ import pytest
 
 from rcb_agent.agents.base import Reply, Solution
 from rcb_agent.agents.direct import DirectAgent, blank_indentation, build_prompt
-from rcb_agent.agents.extraction import extract_strict, extract_tolerant, shift_to
+from rcb_agent.agents.extraction import extract_tolerant, extract_upstream, shift_to
 from rcb_agent.errors import UsageError
 from rcb_agent.tasks.base import SourceFile
 from tests.agents.samples import CLOSING, HEAD, MODEL, OPENING, PROBLEM, Talker, make_session, says
@@ -84,12 +84,12 @@ def test_a_whole_block_is_shifted_and_nothing_else(name: str) -> None:
     assert shift_to(code, "    ") == expected
 
 
-def test_the_strict_rule_is_the_published_one() -> None:
+def test_the_upstream_rule_is_the_published_one() -> None:
     """Lower-case python fence, last match, as it is; an unclosed one does not count."""
-    assert extract_strict("```python\n  a\n```\n```python\nb\n```") == "b\n"
-    assert extract_strict("```python\na\n```\n```py\nb\n```") == "a\n"
-    assert extract_strict("```Python\na\n```") is None
-    assert extract_strict("```python\na\n") is None
+    assert extract_upstream("```python\n  a\n```\n```python\nb\n```") == "b\n"
+    assert extract_upstream("```python\na\n```\n```py\nb\n```") == "a\n"
+    assert extract_upstream("```Python\na\n```") is None
+    assert extract_upstream("```python\na\n") is None
 
 
 def solve(reply: Reply, **options: str) -> Solution:
@@ -112,7 +112,7 @@ def test_strict_takes_the_code_as_it_is() -> None:
     files = solve(says(text="```python\nreturn sum(values)\n```"), extract="strict").files
     assert files is not None
     assert b"\nreturn sum(values)\n" in files["model.py"]
-    with pytest.raises(UsageError, match="tolerant, strict"):
+    with pytest.raises(UsageError, match="tolerant, upstream, strict"):
         solve(says(text=""), extract="best")
 
 

@@ -18,6 +18,7 @@ from rcb_agent.cli_options import as_json as _as_json
 from rcb_agent.cli_options import filters as _filters
 from rcb_agent.cli_options import results as _results
 from rcb_agent.cli_options import suite as _suite
+from rcb_agent.cli_preview import add_previews, with_preset
 from rcb_agent.cli_published import import_upstream, leaderboard
 from rcb_agent.errors import RcbAgentError
 
@@ -43,6 +44,8 @@ def cli() -> None:
     rcb-agent run --agent react                          the scripted demo model on the suite mini
     rcb-agent run --agent react --agent direct --model openai/gpt-4.1
     rcb-agent run --arm 'react,without=run_tests,name=blind' --agent react
+    rcb-agent run --suite researchcodebench --preset paper --model openai/gpt-4.1
+    rcb-agent estimate --agent react --model openai/gpt-4.1      tokens, dollars, minutes; nothing is spent
     rcb-agent show RUN [TRIAL]                           the table, or one trial step by step
     rcb-agent doctor                                     does this machine do?
     """  # noqa: D301 - \b is click's mark for text that keeps its lines
@@ -75,6 +78,11 @@ def cli() -> None:
     multiple=True,
     metavar="SPEC",
     help="One arm in full: 'react,without=run_tests,name=blind' (lists with '+'); repeatable.",
+)
+@click.option(
+    "--preset",
+    type=click.Choice(["paper"]),
+    help="paper: the published baseline as it is; --agent direct, --prompt, --extract and --grading upstream, temperature 0.",
 )
 @click.option("--attempts", type=click.IntRange(1, 100), default=1, show_default=True, help="Trials per task and arm.")
 @click.option("--tools", metavar="A,B", help="Only these tools.")
@@ -166,7 +174,10 @@ def run(**options: Any) -> None:
     """  # noqa: D301
     from rcb_agent.runs.launch import launch_run
 
-    _finish(launch_run(options), options)
+    _finish(launch_run(with_preset(options)), options)
+
+
+add_previews(cli, run)
 
 
 @cli.command()

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping
 from contextlib import redirect_stdout
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,16 @@ from rcb_agent.runs.scratch import claim_scratch
 from rcb_agent.runs.screen import ScreenWatch, open_console, run_table, visible
 from rcb_agent.runs.store import RunReader, RunStore, find_run, open_store
 from rcb_agent.runs.summary import summarise_run, unmeasured_reasons
+from rcb_agent.scoring.base import UNPROTECTED
 
 
 def launch_run(options: Mapping[str, Any]) -> Json:
     """Run (or resume, with ``--out``) what the options ask for; returns the summary document."""
     claim_scratch()
-    request = _request(options)
+    request = request_from(options)
     plan = make_plan(request)
     _check_prices(plan, options)
+    _say_estimate(plan, request, options["workers"] or default_workers())
     store = open_store(request.out, plan.config, plan.facts(), request.results)
     return _carry_out(plan, store, options)
 
@@ -47,44 +50,45 @@ def launch_resume(options: Mapping[str, Any]) -> Json:
     return _carry_out(plan, store, options)
 
 
+def _say_estimate(plan: Plan, request: RunRequest, workers: int) -> None:
+    from rcb_agent.runs.preview import estimate_line
+
+    if line := estimate_line(plan, request.suite, workers):
+        sys.stderr.write(f"rcb-agent: {line}\n")
+
+
 def _check_prices(plan: Plan, options: Mapping[str, Any]) -> None:
     if options["run_max_cost"] is not None:
         check_models(plan.config.arms, capped=True)
 
 
-def _request(options: Mapping[str, Any]) -> RunRequest:
-    common = {
-        name: options[name]
-        for name in (
-            "paper",
-            "prompt",
-            "extract",
-            "max_steps",
-            "max_seconds",
-            "temperature",
-            "max_output_tokens",
-            "top_p",
-            "seed",
-            "reasoning_effort",
-            "max_tokens",
-            "max_cost",
-            "price",
-            "tool_protocol",
-        )
-    }
+_ARM_OPTIONS = (
+    "paper",
+    "prompt",
+    "extract",
+    "max_steps",
+    "max_seconds",
+    "temperature",
+    "max_output_tokens",
+    "top_p",
+    "seed",
+    "reasoning_effort",
+    "max_tokens",
+    "max_cost",
+    "price",
+    "tool_protocol",
+)
+
+
+def request_from(options: Mapping[str, Any]) -> RunRequest:
+    """Return what the options of ``run`` ask for; commands that only look ahead have fewer of them."""
+    common = {name: options[name] for name in _ARM_OPTIONS}
     common |= {name: _split(options[name]) for name in ("tools", "without") if options[name] is not None}
-    limits = {"memory_mb": options["memory_mb"]} if options["memory_mb"] else {}
+    known = {field.name for field in fields(RunRequest)} - {"arms", "limits"}
     return RunRequest(
-        suite=options["suite"],
-        patterns=options["patterns"],
         arms=ArmOptions(options["agents"], options["models"], options["arms"], common),
-        attempts=options["attempts"],
-        sandbox=options["sandbox"],
-        limits=limits,
-        pythons=options["pythons"],
-        grading=options["grading"],
-        out=options["out"],
-        results=options["results"],
+        limits={"memory_mb": options["memory_mb"]} if options.get("memory_mb") else {},
+        **{name: value for name, value in options.items() if name in known},
     )
 
 
@@ -113,6 +117,8 @@ def _carry_out(plan: Plan, store: RunStore, options: Mapping[str, Any]) -> Json:
 def _announce(plan: Plan, store: RunStore, watch: ScreenWatch) -> None:
     if not is_isolated(plan.config.sandbox):
         watch.remark(f"warning: {_NO_ISOLATION}")
+    if plan.config.mode in UNPROTECTED:
+        watch.remark(f"warning: grading {plan.config.mode}: {UNPROTECTED[plan.config.mode]}")
     for fault in plan.faults:
         watch.remark(f"warning: paper left out: {fault}")
     for name in store.mended:

@@ -17,8 +17,8 @@ from rcb_agent.errors import EnvironmentFault, TaskError, UsageError
 from rcb_agent.runs.base import Arm, Json
 from rcb_agent.runs.config import ArmOptions, RunConfig, build_arms, digest_tasks, suite_label
 from rcb_agent.runs.controls import CONTROLS
-from rcb_agent.runs.upstream_parts import digest_folders, digest_prompts
 from rcb_agent.runs.pythons import Pythons, choose_pythons, load_runtimes
+from rcb_agent.runs.upstream_parts import digest_folders, digest_prompts
 from rcb_agent.scoring.base import Grader
 from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.suites import LoadedSuite, load_suite, select_tasks

@@ -19,6 +19,7 @@ from rcb_agent.environments.registry import is_isolated
 from rcb_agent.runs.base import Json
 from rcb_agent.runs.store import RunReader
 from rcb_agent.runs.summary import NOT_RUN, verdicts
+from rcb_agent.scoring.base import UNPROTECTED
 
 _BIDI = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C}
 _MARKS = {
@@ -70,6 +71,9 @@ def _remarks(document: Json) -> list[str]:
         remarks.append(
             f"imported from {visible(source['file'])}: measured by {visible(source['by'])}, not by rcb-agent"
         )
+    mode = document["grading"]["mode"]
+    if mode in UNPROTECTED:
+        remarks.append(f"grading {mode}: {UNPROTECTED[mode]}")
     if document["faults"]:
         remarks.append(f"{len(document['faults'])} faults in papers of the suite: those papers are left out")
     return remarks
@@ -158,7 +162,8 @@ def show_events(console: Console, trial: Json, grades: list[Json], events: list[
     _line(console, "stop", f"{trial['stop']}{effort}{error}")
     for grade in grades:
         detail = ": ".join(part for part in (grade["reason"], grade["message"]) if part)
-        _line(console, f"grade, {grade['scope']}", f"{grade['verdict']}{f' ({detail})' if detail else ''}")
+        label = f", {grade['mode']} (unprotected)" if grade["mode"] in UNPROTECTED else ""
+        _line(console, f"grade, {grade['scope']}{label}", f"{grade['verdict']}{f' ({detail})' if detail else ''}")
         for test in grade["tests"]:
             _line(console, f"  {test['outcome']}", f"{test['id']} {test['message']}".rstrip())
 

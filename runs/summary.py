@@ -6,7 +6,7 @@ from typing import Any
 
 from rcb_agent.runs.base import Json, trial_name
 from rcb_agent.runs.store import GradeKey, RunReader
-from rcb_agent.scoring.base import NOT_MEASURED, SCOPES
+from rcb_agent.scoring.base import NOT_MEASURED, SCOPES, UNPROTECTED
 from rcb_agent.scoring.metrics import Row, outermost, pass_at_k_rates, summarise
 
 NOT_RUN = "not_run"
@@ -31,6 +31,7 @@ def summarise_run(reader: RunReader) -> Json:
         "path": str(reader.path),
         "suite": reader.config["suite"],
         "sandbox": reader.config["sandbox"],
+        "grading": {"mode": reader.config["mode"], "protected": reader.config["mode"] not in UNPROTECTED},
         "faults": reader.run["faults"],
         "imported": reader.run.get("imported"),
         "arms": arms,

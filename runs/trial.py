@@ -218,7 +218,9 @@ def _solve(spec: TrialSpec, task: Task, journal: _Journal, parts: tuple[Agent, W
         journal.sandbox = {"kind": sandbox.kind, "enforcement": dict(sandbox.enforcement)}
     problem = _shown(task.problem, spec.arm.paper)
     try:
-        session = replace(_session(spec, journal, workspace), prompt=given_prompt(spec.arm, spec.suite, task))
+        session = replace(
+            _session(spec, journal, workspace), prompt=given_prompt(spec.arm, cached_suite(spec.suite), task)
+        )
         solution = agent.solve(problem, session)
     except EnvironmentFault as fault:  # the sandbox was open: whatever broke it came from inside
         solution = journal.so_far("sandbox_lost", str(fault))

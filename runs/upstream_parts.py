@@ -2,34 +2,27 @@
 
 import hashlib
 from collections.abc import Sequence
-from functools import lru_cache
 
 from rcb_agent.runs.base import Arm
 from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.origins import tree_digest
-from rcb_agent.tasks.suites import LoadedSuite, load_suite
-from rcb_agent.tasks.upstream_prompt import PublishedPrompt, read_published_prompt
+from rcb_agent.tasks.suites import LoadedSuite
+from rcb_agent.tasks.upstream_prompt import read_published_prompt
 
 
-def given_prompt(arm: Arm, suite: str, task: Task) -> str | None:
+def given_prompt(arm: Arm, suite: LoadedSuite, task: Task) -> str | None:
     """Return the whole prompt where an arm asks in the authors' words. Raises TaskError where the suite has none."""
     if arm.prompt != "upstream":
         return None
-    loaded, prompt = _cached_prompt(suite)
-    return prompt.write(loaded.root, task, with_paper=arm.paper == "prompt")
-
-
-@lru_cache(maxsize=4)
-def _cached_prompt(suite: str) -> tuple[LoadedSuite, PublishedPrompt]:
-    loaded = load_suite(suite)
-    return loaded, read_published_prompt(loaded)
+    prompt = read_published_prompt(suite.name, suite.root)
+    return prompt.write(suite.root, task, with_paper=arm.paper == "prompt")
 
 
 def digest_prompts(own: str, arms: Sequence[Arm], suite: LoadedSuite) -> str:
     """Return a hash over our templates and, where an arm asks in them, the authors' words. Raises TaskError."""
     if not any(arm.prompt == "upstream" for arm in arms):
         return own
-    return hashlib.sha256(f"{own} {read_published_prompt(suite).digest}".encode()).hexdigest()
+    return hashlib.sha256(f"{own} {read_published_prompt(suite.name, suite.root).digest}".encode()).hexdigest()
 
 
 def digest_folders(own: str, suite: LoadedSuite, tasks: Sequence[Task]) -> str:

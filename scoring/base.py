@@ -12,6 +12,10 @@ from rcb_agent.tasks.base import Task
 PASSED, FAILED, NOT_MEASURED = "passed", "failed", "not_measured"
 VERDICTS = (PASSED, FAILED, NOT_MEASURED)
 SCOPES = ("diff", "blank")
+UNPROTECTED: Mapping[str, str] = {
+    "upstream": "unprotected, for parity only: candidates could read the answer and decide their own verdict",
+}
+"""Grading modes in which the candidate's code runs beside the hidden tests -> what is said wherever their grades are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,11 +47,13 @@ class UpstreamGrader:
         *,
         limits: Limits | None = None,
         cache: Path | None = None,
+        seconds: float = SECONDS,
     ) -> None:
         self._open_sandbox = open_sandbox
         self._runtime_of = runtime_of
         self._root = root
         self._limits = replace(limits or Limits(), output_bytes=OUTPUT_BYTES)
+        self._seconds = seconds
         self._kept = Kept(cache or cache_folder())
         self._turns = Turns()
         self._version = f"{MODE}-{FORMAT}+{_digest()}"
@@ -104,7 +106,7 @@ class UpstreamGrader:
     def _run_once(self, task: Task, runtime: Runtime, files: Mapping[str, bytes]) -> Grade:
         box = self._open_sandbox(SandboxSpec(runtime, files, limits=self._limits))
         try:
-            result = box.run(["python", task.answer.test_path], timeout=SECONDS)
+            result = box.run(["python", task.answer.test_path], timeout=self._seconds)
             return judge(result, box)
         except SandboxLost as lost:  # it was open: what broke it came from inside, or the machine (asked later)
             return Grade(FAILED, "candidate_exited", str(lost), details={"protected": False})
@@ -177,7 +179,7 @@ def judge(result: CommandResult, box: Sandbox) -> Grade:
 
 def _reason(result: CommandResult, words: list[str]) -> tuple[str, str]:
     if result.timed_out:
-        return "time_limit", f"the test program took more than {SECONDS:g} s"
+        return "time_limit", "the test program took longer than it may"
     if result.killed == "memory":
         return "memory_limit", "the sandbox hit its memory limit"
     if result.exit_code:

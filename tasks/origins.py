@@ -124,7 +124,9 @@ def read_beside(name: str, root: Path, path: str) -> bytes:
     try:
         return (root.parent / path).read_bytes()
     except OSError:
-        raise TaskError(f"suite {name}: its authors' {path} is not beside {root.name}/") from None
+        raise TaskError(
+            f"suite {name} has none: {path} is not beside its folder, as it is for researchcodebench once pulled"
+        ) from None
 
 
 def _hash_file(path: Path) -> str | None:

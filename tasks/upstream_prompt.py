@@ -10,10 +10,11 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from rcb_agent.errors import TaskError
-from rcb_agent.tasks.base import Suite, Task
+from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.origins import read_beside
 from rcb_agent.tasks.upstream_text import count_blank, flatten_context, mask_blank, read_lines, read_paper
 
@@ -54,10 +55,11 @@ class PublishedPrompt:
         return _fill(self.with_paper, {"masked_code_str": code, "paper_tex": read_paper(task)})
 
 
-def read_published_prompt(suite: Suite) -> PublishedPrompt:
-    """Read the prompt of a suite's authors. Raises TaskError where there is none, or none that we understand."""
+@lru_cache(maxsize=4)
+def read_published_prompt(name: str, root: Path) -> PublishedPrompt:
+    """Read the prompt of the authors of a suite, ``name``, that lies at ``root``. Raises TaskError where there is none, or none that we understand."""
     try:
-        asks, masks = (read_beside(suite.name, suite.root, path) for path in (ASKS, MASKS))
+        asks, masks = (read_beside(name, root, path) for path in (ASKS, MASKS))
     except TaskError as error:
         raise TaskError(f"--prompt upstream: {error}") from None
     asking, masking = _find_function(ASKS, asks, _ASKING), _find_function(MASKS, masks, _MASKING)

@@ -41,7 +41,7 @@ def test_all_prompts_are_the_authors_byte_for_byte(tmp_path: Path) -> None:
     checkout = find_checkout(tmp_path)
     theirs = run_published(checkout, LISTEN)
     suite = load_suite(str(checkout / "pset"))
-    prompt = read_published_prompt(suite)
+    prompt = read_published_prompt(suite.name, suite.root)
     ours = {}
     for task in suite.tasks:
         for setting in ("paper", "no paper"):

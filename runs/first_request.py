@@ -39,7 +39,7 @@ def first_request(arm: Arm, suite: LoadedSuite, task: Task) -> Request:
     agent, listener = load_agent(arm.agent), _Listener(arm.model)
     session = Session(
         workspace=_Nowhere(arm.agent) if agent.uses_workspace else None,
-        model=with_protocol(listener, arm.tool_protocol),
+        model=with_protocol(listener, arm.tool_protocol) if arm.tools else listener,
         budget=Budget(arm.max_steps, arm.max_seconds, arm.max_tokens, arm.max_cost),
         journal=lambda _kind, /, **_fields: None,
         sampling=sampling_of(arm),

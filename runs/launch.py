@@ -30,7 +30,7 @@ def launch_run(options: Mapping[str, Any]) -> Json:
     request = request_from(options)
     plan = make_plan(request)
     _check_prices(plan, options)
-    _say_estimate(plan, request, options["workers"] or default_workers())
+    _say_estimate(plan, options["workers"] or default_workers())
     store = open_store(request.out, plan.config, plan.facts(), request.results)
     return _carry_out(plan, store, options)
 
@@ -50,10 +50,10 @@ def launch_resume(options: Mapping[str, Any]) -> Json:
     return _carry_out(plan, store, options)
 
 
-def _say_estimate(plan: Plan, request: RunRequest, workers: int) -> None:
+def _say_estimate(plan: Plan, workers: int) -> None:
     from rcb_agent.runs.preview import estimate_line
 
-    if line := estimate_line(plan, request.suite, workers):
+    if line := estimate_line(plan, workers):
         sys.stderr.write(f"rcb-agent: {line}\n")
 
 

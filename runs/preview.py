@@ -15,6 +15,7 @@ from rcb_agent.runs.execute import default_workers
 from rcb_agent.runs.first_request import Request, first_request
 from rcb_agent.runs.plan import Plan, RunRequest
 from rcb_agent.runs.screen import open_console, visible, write_bytes_safely
+from rcb_agent.runs.trial import cached_suite
 from rcb_agent.tasks.suites import find_task, load_suite, select_tasks
 
 
@@ -58,14 +59,14 @@ def print_estimate(request: RunRequest, workers: int | None, *, as_json: bool) -
     _print_table(found, scale.workers)
 
 
-def estimate_line(plan: Plan, suite: str, workers: int) -> str:
+def estimate_line(plan: Plan, workers: int) -> str:
     """Return one line on what a run would take where a price is known, else nothing; counted by length, so at once."""
     priced = [(arm, facts) for arm in plan.config.arms if (facts := _priced(arm))]
     if not priced:
         return ""
-    loaded, tasks = load_suite(suite), list(plan.tasks.values())
+    suite, tasks = cached_suite(plan.config.suite), list(plan.tasks.values())
     scale = Scale(plan.config.attempts, workers, lambda texts, _model: guess_tokens(texts))
-    found = [estimate_arm(arm, loaded, tasks, facts, scale) for arm, facts in priced]
+    found = [estimate_arm(arm, suite, tasks, facts, scale) for arm, facts in priced]
     cost = _add([one.cost for one in found if one.cost])
     others = sum(1 for arm in plan.config.arms if arm.model != "none") - len(found)
     beside = f", {others} without a known price left out" if others else ""

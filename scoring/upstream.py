@@ -23,7 +23,7 @@ from rcb_agent.scoring.pair import OpenSandbox
 from rcb_agent.scoring.preflight import Kept, cache_folder
 from rcb_agent.scoring.split import Turns
 from rcb_agent.tasks.base import Task
-from rcb_agent.tasks.masking import blank_lines, filled_files
+from rcb_agent.tasks.masking import blank_lines, filled_files, null_code
 from rcb_agent.tasks.upstream_text import fill_original, read_lines
 
 MODE = "upstream"
@@ -92,7 +92,24 @@ class UpstreamGrader:
         grade = self._run(task, runtime, {**folder, **place_candidate(self._root, task, files)})
         if grade.reason in ("time_limit", "candidate_exited"):
             self._check_machine(task, runtime, folder)
-        return grade
+        if grade.verdict != PASSED:
+            return grade
+        return replace(grade, flags=(*grade.flags, *self._vacuous(task, runtime, folder)))
+
+    def _vacuous(self, task: Task, runtime: Runtime, folder: Mapping[str, bytes]) -> tuple[str, ...]:
+        """Return the flag of a task that an empty blank passes."""
+        empty = filled_files(task.problem, null_code(task.problem))
+        files = {**folder, **place_candidate(self._root, task, empty)}
+
+        def run_null() -> tuple[dict[str, str], bool]:
+            grade = self._run(task, runtime, files)
+            return {"verdict": grade.verdict}, grade.reason not in ("time_limit", "candidate_exited")
+
+        try:
+            kept = self._kept.get(self._key(task, files, runtime), run_null, needs={"verdict": str})
+        except EnvironmentFault:  # the flag is a remark; a grade is not given up for it
+            return ()
+        return ("vacuous:an empty blank passes",) if kept["verdict"] == PASSED else ()
 
     def _run(self, task: Task, runtime: Runtime, files: Mapping[str, bytes]) -> Grade:
         """Run the hidden test; what ran out of time beside others runs once more, alone."""

@@ -1,6 +1,6 @@
 """A small suite on disk, to be broken in one place by each test."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -51,17 +51,24 @@ def write_suite(tmp_path: Path) -> WriteSuite:
     """Return a function that writes a good suite with some files replaced or added."""
 
     def write(changes: dict[str, str | bytes]) -> Path:
-        files: dict[str, str | bytes] = {
-            "papers.yaml": PAPERS,
-            "good/model.py": MODEL,
-            "good/model_ref.py": "def twice(x):\n    return 2 * x\n",
-            "good/paper2code_test.py": TEST,
-            "good/paper2code_paper.md": "# Doubling\n\nTake it twice.\n",
-        }
-        for name, content in (files | changes).items():
-            path = tmp_path / "suite" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return tmp_path / "suite"
+        return write_files(tmp_path / "suite", FILES | changes)
 
     return write
+
+
+FILES: dict[str, str | bytes] = {
+    "papers.yaml": PAPERS,
+    "good/model.py": MODEL,
+    "good/model_ref.py": "def twice(x):\n    return 2 * x\n",
+    "good/paper2code_test.py": TEST,
+    "good/paper2code_paper.md": "# Doubling\n\nTake it twice.\n",
+}
+
+
+def write_files(root: Path, files: Mapping[str, str | bytes]) -> Path:
+    """Write files below a folder and return it."""
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return root

@@ -63,6 +63,7 @@ SUITE: Mapping[str, str | bytes] = {
     "good/helper.py": "A = 1\nB = 2\x0cC = 3\n",
     "good/more.py": '# <paper2code name="elsewhere">\nD = 4\n# </paper2code name="elsewhere">\n',
     "good/paper2code_paper.md": b"# Doubling\r\n\r\nTwice {x}.\r\n",
+    "good/rcb-agent.yaml": "runtime: mini\n",
     f"../{ASKS}": ASKING,
     f"../{MASKS}": MASKING,
 }

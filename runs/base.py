@@ -18,7 +18,10 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """What is compared. ``id`` is a unique slug within the run; every other field may differ between arms."""
+    """What is compared. ``id`` is a unique slug within the run; every other field may differ between arms.
+
+    ``prompt`` is standard (the agent's own words) or upstream (those of the benchmark's authors).
+    """
 
     id: str
     agent: str

@@ -210,5 +210,8 @@ def _output(result: CommandResult) -> dict[str, Any]:
 
 
 def _digest() -> str:
-    sources = (package_files("rcb_agent.scoring") / "upstream.py", package_files("rcb_agent.tasks") / "upstream_text.py")
+    sources = (
+        package_files("rcb_agent.scoring") / "upstream.py",
+        package_files("rcb_agent.tasks") / "upstream_text.py",
+    )
     return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:8]

@@ -7,16 +7,19 @@ frame ends it. Runs inside sandboxes: standard library only.
 # Descriptors, which pathlib does not know:
 # ruff: noqa: PTH123, PTH208
 
-import dataclasses
+from __future__ import annotations
+
 import fcntl
 import os
 import signal
 import time
-import traceback
-from collections.abc import Callable
-from typing import Any, NoReturn
 
 from rcb_agent.environments import capture, filework, frames, jail, seccomp
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # as in frames.py
+    from collections.abc import Callable
+    from typing import Any, NoReturn
 
 FIRST_FREE = 64
 EXIT_CLOSED, EXIT_GARBAGE = 0, 3
@@ -44,7 +47,7 @@ class Supervisor:
             program=seccomp.build_filter(os.uname().machine, uncounted=config["uncounted"]),
         )
         if not self.can_filter():
-            self.jail = dataclasses.replace(self.jail, program=None)
+            self.jail.program = None
         self.output_bytes: int = config["output_bytes"]
         self.wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -166,7 +169,7 @@ class Supervisor:
             return {"broken": f"file work ended with status {child.exit_code()}"}, b""
         return frames.parse_meta(answer[header : header + lengths[0]]), answer[header + lengths[0] :]
 
-    def watch(self, pump: capture.Pump, child: "Child", deadline: float) -> bool:
+    def watch(self, pump: capture.Pump, child: Child, deadline: float) -> bool:
         """Move bytes until the child ends (True) or the deadline comes (False)."""
         return pump.run(child.alive, deadline, {self.requests: self.interrupted, self.wake: self.drain_wake})
 
@@ -174,7 +177,7 @@ class Supervisor:
         """Empty the pipe that announces dead children."""
         os.read(self.wake, 4096)
 
-    def end_all(self, child: "Child | None" = None) -> int:
+    def end_all(self, child: Child | None = None) -> int:
         """Kill and reap until this process is alone; return how many were alive."""
         child = child or Child(0)
         if not child.reap():
@@ -194,6 +197,8 @@ class Supervisor:
         try:
             body()
         except BaseException:  # noqa: BLE001 -- whatever happens, a child must not go on as a second supervisor
+            import traceback
+
             os.write(2, traceback.format_exc().encode())
         finally:
             os._exit(125)

@@ -22,7 +22,8 @@ def known_sandboxes() -> dict[str, str]:
 
 def open_sandbox(kind: str, spec: SandboxSpec) -> Sandbox:
     """Open a sandbox of a kind; an unknown kind is a UsageError that names the known ones."""
-    target = kind if ":" in kind else known_sandboxes().get(kind)
+    # Looking for plug-ins reads the metadata of every installed package, at each call.
+    target = kind if ":" in kind else SANDBOXES.get(kind) or known_sandboxes().get(kind)
     if target is None:
         raise UsageError(f"unknown sandbox {kind}; known: {', '.join(sorted(known_sandboxes()))}, or module:callable")
     module, _, name = target.partition(":")

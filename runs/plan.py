@@ -93,6 +93,8 @@ class Conditions:
 
 
 def _build_plan(conditions: Conditions, suite: LoadedSuite, tasks: tuple[Task, ...], arms: tuple[Arm, ...]) -> Plan:
+    from rcb_agent.runs.trial import keep_suite
+
     runtimes = check_environment(conditions.sandbox, tasks)
     check_models(arms)
     grader = make_grader(conditions.sandbox, Limits(**conditions.limits))
@@ -109,6 +111,7 @@ def _build_plan(conditions: Conditions, suite: LoadedSuite, tasks: tuple[Task, .
         prompts=_prompts_digest(),
         code=digest_code(),
     )
+    keep_suite(conditions.suite, suite)
     return Plan(config, {task.id: task for task in tasks}, grader, tuple(str(fault) for fault in suite.faults))
 
 

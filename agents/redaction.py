@@ -7,6 +7,8 @@ concerned: a local server's key may be the word "anything", and code that holds 
 import json
 import os
 import re
+from collections.abc import Mapping
+from typing import Any
 
 _SECRET_NAME = re.compile(r"API_?KEY|ACCESS_KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 
@@ -19,10 +21,33 @@ def redact(text: str, shortest: int = LENGTH_IN_CONTENT) -> str:
 
     Values under ``shortest`` characters stay; a value is also found in the form it has inside JSON.
     """
-    for name, value in os.environ.items():
-        if len(value) >= shortest and _SECRET_NAME.search(name):
+    for name, value in _secrets.current().items():
+        if len(value) >= shortest:
             text = text.replace(value, f"[{name}]").replace(json.dumps(value)[1:-1], f"[{name}]")
     return text
+
+
+class _Secrets:
+    """The secret-looking variables of the environment as it is now, looked for again only when it has changed.
+
+    Every line of a run passes here, and reading ``os.environ`` costs as much as all else that is done to a line.
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[Mapping[Any, Any], Mapping[str, str]] = ({}, {})
+
+    def current(self) -> Mapping[str, str]:
+        """Return name and value of each."""
+        raw = getattr(os.environ, "_data", None)  # a plain dict, which compares in a microsecond
+        seen, found = self._known
+        if raw is None or raw != seen:
+            seen = dict(raw or {})
+            found = {name: value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
+            self._known = (seen, found)
+        return found
+
+
+_secrets = _Secrets()
 
 
 def redact_bytes(data: bytes) -> bytes:

@@ -32,7 +32,7 @@ class Endpoint:
                 body = json.dumps(self.answer(request)).encode()
                 writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n")
                 writer.write(b"content-length: %d\r\n\r\n" % len(body) + body)
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             writer.close()
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:

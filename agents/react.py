@@ -32,6 +32,10 @@ class ReactAgent:
     uses_workspace = True
     default_paper = "file"
 
+    def prepare(self) -> None:
+        """Load LangGraph."""
+        _build_graph()
+
     def solve(self, problem: Problem, session: Session) -> Solution:
         """Work on one problem until a stop; the workspace as it is then is the answer."""
         if session.workspace is None:

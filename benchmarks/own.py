@@ -129,10 +129,11 @@ class Meter:
 
 @dataclass
 class Clock:
-    """A ``Watch`` that keeps when things were written, and at the last trial record stops the meter."""
+    """A ``Watch`` that keeps when things were written; its meter runs from the first trial's start to the last record."""
 
     total: int
     meter: Meter = field(default_factory=Meter)
+    first_trial: float = 0.0
     first_call: float = 0.0
     trials: list[float] = field(default_factory=list)
     grades: list[float] = field(default_factory=list)
@@ -160,10 +161,13 @@ class Clock:
         self.grades.append(time.monotonic())
 
     def listen(self, store: RunStore) -> None:
-        """Note when a model is asked first: what stands before that is the machine being made ready."""
+        """Note when the first trial starts, which starts the meter, and when a model is asked first."""
         emit = store.emit
 
         def noting(trial: str, kind: str, payload: Json) -> None:
+            if not self.first_trial:
+                self.meter = Meter()
+                self.first_trial = time.monotonic()
             if kind == "ask" and not self.first_call:
                 self.first_call = time.monotonic()
             emit(trial, kind, payload)
@@ -222,8 +226,6 @@ def measure_run(work: Work) -> Json:
             model,
             {"tools": tools, "max_steps": work.steps + ("submit" in work.options), "price": "1,1"},
         )
-        import langgraph.graph  # noqa: F401 -- whoever is measured first would pay for it
-
         store = stack.enter_context(open_store(folder / "run", plan.config, plan.facts(), folder))
         pace = Pace(work.workers)
         clock = Clock(work.trials)
@@ -253,7 +255,7 @@ def describe_run(work: Work, clock: Clock) -> Json:
         "steps": work.trials * work.steps,
         "stops": clock.stops,
         **clock.agent_phase,
-        "before_first_call": clock.first_call - clock.meter.start["wall"],
+        "before_first_call": clock.first_call - clock.first_trial,
         "first_call_to_last_trial": clock.trials[-1] - clock.first_call,
         "first_call_to_last_grade": clock.grades[-1] - clock.first_call,
     }

@@ -298,6 +298,14 @@ def sampling_of(arm: Arm) -> Sampling:
     return Sampling(arm.temperature, arm.max_output_tokens, arm.top_p, arm.seed, arm.reasoning_effort)
 
 
+def prepare_agent(name: str) -> None:
+    """Let an agent load what it needs before the first trial's clock runs, where it has a method ``prepare``."""
+    if name not in CONTROLS:
+        from rcb_agent.agents.registry import load_agent
+
+        getattr(load_agent(name), "prepare", lambda: None)()
+
+
 _loading = threading.Lock()
 _suites: dict[str, LoadedSuite] = {}
 _MOST_SUITES = 4

@@ -2,7 +2,7 @@
 
     python benchmarks/endpoint.py DELAY TOOL ARGUMENTS [LAST_TOOL]
 
-Prints its URL and a line per request (the moment it came, of the machine's monotonic clock) until its input ends.
+Prints its URL and serves until its input ends.
 A conversation gets TOOL with ARGUMENTS each time; the request after ``calls`` answers of that (the model's name ends in
 the number, ``loopback-5``) gets LAST_TOOL, where one is given. Asyncio without a library, so that 50 callers at once
 cost it little of the CPU that is being measured.
@@ -11,7 +11,6 @@ cost it little of the CPU that is being measured.
 import asyncio
 import json
 import sys
-import time
 from typing import Any
 
 
@@ -25,7 +24,6 @@ class Endpoint:
         """Answer one connection until it ends."""
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
-                print(time.monotonic(), flush=True)
                 fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:-2])
                 request = json.loads(await reader.readexactly(int(fields[b"content-length"])))
                 await asyncio.sleep(self.delay)

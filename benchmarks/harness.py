@@ -28,6 +28,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 DELAY, WALL_STEPS, WALL_WORKERS, STEPS, WORKERS = 0.5, 5, 50, 20, 4
+MOST_SECONDS = 600
 PEERS = {"mini-swe-agent": "mini_swe_agent_work.py", "Inspect": "inspect_work.py"}
 MODULES = {"mini-swe-agent": "minisweagent", "Inspect": "inspect_ai"}
 
@@ -46,9 +47,18 @@ class Contestant:
 def measure(contestant: Contestant) -> Figures | None:
     """Run it once; None, with a word on the error output, when it fails."""
     with endpoint(contestant.endpoint) as variables:
-        done = subprocess.run(
-            contestant.command, capture_output=True, text=True, check=False, env=os.environ | variables
-        )
+        try:
+            done = subprocess.run(
+                contestant.command,
+                capture_output=True,
+                text=True,
+                check=False,
+                env=os.environ | variables,
+                timeout=MOST_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            print(f"{contestant.name}: not done within {MOST_SECONDS} s", file=sys.stderr)
+            return None
     if done.returncode:
         print(f"{contestant.name}: {(done.stderr.strip().splitlines() or ['failed'])[-1]}", file=sys.stderr)
         return None
@@ -79,10 +89,10 @@ def own(*words: object) -> list[str]:
     return [sys.executable, str(HERE / "own.py"), *map(str, words)]
 
 
-def peers(pythons: Mapping[str, str], *words: object, endpoint: Sequence[str] = ()) -> list[Contestant]:
+def peers(pythons: Mapping[str, str], trials: int, *words: object, endpoint: Sequence[str] = ()) -> list[Contestant]:
     """Return those peers that are installed."""
     return [
-        Contestant(name, [python, str(HERE / "peers" / PEERS[name]), *map(str, words)], endpoint)
+        Contestant(name, [python, str(HERE / "peers" / PEERS[name]), str(trials), *map(str, words)], endpoint)
         for name, python in pythons.items()
     ]
 
@@ -153,7 +163,7 @@ def run_steps(options: argparse.Namespace, pythons: Mapping[str, str]) -> None:
         Contestant(ours, own("run", *work, "true")),
         Contestant("rcb-agent run, run_python", own("run", *work, "python")),
         Contestant("rcb-agent, the agent's loop alone", own("loop", options.trials, STEPS)),
-        *peers(pythons, *work),
+        *peers(pythons, max(1, options.trials // 5), *work[1:]),
     ]
     print(
         f"\nsteps: {options.trials} trials x {STEPS} scripted steps, one command each, {WORKERS} at once; aim: own < 2 ms"

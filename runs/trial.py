@@ -9,7 +9,7 @@ import base64
 import hashlib
 import threading
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -299,10 +299,15 @@ def sampling_of(arm: Arm) -> Sampling:
 
 
 def prepare_agent(name: str) -> None:
-    """Let an agent load what it needs before the first trial's clock runs, where it has a method ``prepare``."""
-    if name not in CONTROLS:
-        from rcb_agent.agents.registry import load_agent
+    """Let an agent load what it needs before the first trial's clock runs, where it has a method ``prepare``.
 
+    What goes wrong there is left to its trials to meet: no agent may end the run.
+    """
+    if name in CONTROLS:
+        return
+    from rcb_agent.agents.registry import load_agent
+
+    with suppress(Exception, SystemExit):
         getattr(load_agent(name), "prepare", lambda: None)()
 
 

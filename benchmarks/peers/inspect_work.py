@@ -35,7 +35,7 @@ def open_model(name: str) -> Model:
     """Return a model that does nothing but call the shell."""
     if name == "scripted":
         return get_model("mockllm/model", custom_outputs=replies())
-    return get_model(name)
+    return get_model(name, responses_api=False)
 
 
 def make_task(trials: int, steps: int) -> Task:

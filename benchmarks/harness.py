@@ -123,7 +123,9 @@ def take_turns(contestants: Sequence[Contestant], repeats: int) -> dict[str, lis
 
 def spread(values: Sequence[float], digits: int = 2) -> str:
     """Least and median."""
-    return f"{min(values):.{digits}f} / {statistics.median(values):.{digits}f}" if values else "-"
+    if not values or math.isnan(values[0]):
+        return "-"
+    return f"{min(values):.{digits}f} / {statistics.median(values):.{digits}f}"
 
 
 def print_steps(results: Mapping[str, Sequence[Figures]], reference: str) -> None:

@@ -257,7 +257,7 @@ def describe_run(work: Work, clock: Clock) -> Json:
         **clock.agent_phase,
         "before_first_call": clock.first_call - clock.first_trial,
         "first_call_to_last_trial": clock.trials[-1] - clock.first_call,
-        "first_call_to_last_grade": clock.grades[-1] - clock.first_call,
+        **({"first_call_to_last_grade": clock.grades[-1] - clock.first_call} if "graded" in work.options else {}),
     }
 
 

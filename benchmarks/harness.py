@@ -170,6 +170,9 @@ def run_steps(options: argparse.Namespace, pythons: Mapping[str, str]) -> None:
     print(
         f"\nsteps: {options.trials} trials x {STEPS} scripted steps, one command each, {WORKERS} at once; aim: own < 2 ms"
     )
+    print(
+        "peers: a fifth of the trials, no isolation; Inspect starts a login shell per command, which stands under boxes"
+    )
     print_steps(take_turns(contestants, options.repeats), ours)
 
 

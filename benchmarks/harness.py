@@ -10,7 +10,7 @@
 
 CPU (user and system) is the portable number: ``own`` is the harness's process, ``boxes`` are its children: sandboxes,
 supervisors, commands. Every measurement is a process of its own; peers and we take turns. Wall seconds are those of
-this machine in this minute: the load is printed. A peer is looked for in this Python, or in the one that is named.
+this machine in this minute: the load is printed. Run folders lie below ``results/`` for a while. A peer is looked for in this Python, or in the one that is named.
 """
 
 import argparse
@@ -217,6 +217,9 @@ def main() -> None:
     parser.add_argument("--inspect-python")
     options = parser.parse_args()
     wanted = options.only.split(",")
+    Path("results").mkdir(
+        exist_ok=True
+    )  # on a disk, so that fsync is real; what a killed run leaves is in the way of nobody
     print(describe_load())
     pythons = find_peers({"mini-swe-agent": options.mini_python, "Inspect": options.inspect_python})
     if "steps" in wanted:

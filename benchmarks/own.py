@@ -217,7 +217,7 @@ def measure_run(work: Work) -> Json:
     claim_scratch()
     graded = "graded" in work.options
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=".")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir="results")))
         model = write_script(folder, work.command, work.steps) if work.model == "scripted" else work.model
         tools = [offer(work.command), "submit"]
         plan = plan_run(

@@ -62,7 +62,7 @@ def evaluate(trials: int, steps: int, workers: int, model: str) -> dict[str, flo
         "max_subprocesses": workers,
         "max_sandboxes": workers,
     }
-    with tempfile.TemporaryDirectory(dir=".") as folder:
+    with tempfile.TemporaryDirectory(dir="results") as folder:
         log = eval(make_task(trials, steps), model=open_model(model), log_dir=folder, display="none", **at_once)[0]
         wall, after = time.monotonic() - begin, cpu()
         messages = (message for sample in log.samples or () for message in sample.messages)

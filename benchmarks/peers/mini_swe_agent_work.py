@@ -59,7 +59,7 @@ def cpu() -> tuple[float, float]:
 
 
 def main(trials: int, steps: int, workers: int, model: str) -> None:
-    with tempfile.TemporaryDirectory(dir=".") as folder, ThreadPoolExecutor(workers) as pool:
+    with tempfile.TemporaryDirectory(dir="results") as folder, ThreadPoolExecutor(workers) as pool:
         if model == "scripted":
             solve(2, model, Path(folder, "warm.json"))
         before, begin = cpu(), time.monotonic()

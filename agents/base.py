@@ -225,7 +225,10 @@ class Session:
 
 
 class Agent(Protocol):
-    """Solves one problem. ``uses_workspace`` says whether a sandbox has to be opened for it."""
+    """Solves one problem. ``uses_workspace`` says whether a sandbox has to be opened for it.
+
+    A method ``prepare()``, where there is one, is called once before the first trial, to load what is slow to load.
+    """
 
     name: str
     uses_workspace: bool

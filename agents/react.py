@@ -5,7 +5,8 @@ is taken. Each call gets exactly one result, in order. LangGraph drives the loop
 recursion limit only a backstop.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, TypedDict
 
 from rcb_agent.agents.arguments import ArgumentsError, parse_object, printable
@@ -20,7 +21,7 @@ from rcb_agent.tasks.base import Problem
 MAX_CALLS = 32
 """Calls of one reply that are executed; each further one is answered with a refusal."""
 
-_SUPER_STEPS = 3
+_SUPER_STEPS = 2
 _SPARE_SUPER_STEPS = 10
 
 
@@ -31,6 +32,10 @@ class ReactAgent:
     uses_workspace = True
     default_paper = "file"
 
+    def prepare(self) -> None:
+        """Load LangGraph."""
+        _build_graph()
+
     def solve(self, problem: Problem, session: Session) -> Solution:
         """Work on one problem until a stop; the workspace as it is then is the answer."""
         if session.workspace is None:
@@ -39,8 +44,30 @@ class ReactAgent:
 
 
 class _State(TypedDict):
-    reply: Reply | None
+    episode: "Episode"
     stop: str
+
+
+@lru_cache(maxsize=1)
+def _build_graph() -> Any:
+    """Return the loop, compiled once for all trials: it holds nothing of any, the state does."""
+    from langgraph.graph import END, START, StateGraph
+    from langgraph.types import Command
+
+    def go(stop: str, onwards: str) -> Command[str]:
+        return Command(update={"stop": stop}, goto=END if stop else onwards)
+
+    def model(state: _State) -> Command[str]:
+        return go(state["episode"].ask_model(), "tools")
+
+    def tools(state: _State) -> Command[str]:
+        return go(state["episode"].act(), "model")
+
+    graph = StateGraph(_State)
+    graph.add_node("model", model, destinations=("tools", END))
+    graph.add_node("tools", tools, destinations=("model", END))
+    graph.add_edge(START, "model")
+    return graph.compile()
 
 
 class Episode:
@@ -52,6 +79,7 @@ class Episode:
         self._toolbox = Toolbox(session.tools, workspace, seconds_left=session.budget.seconds_left)
         self._messages = first_messages(problem, session)
         self._ids = CallIds()
+        self._reply = Reply("")
         self._steps = 0
         self._usage = NOTHING_USED
         self._cost: float | None = 0.0
@@ -67,36 +95,25 @@ class Episode:
         # LangSmith would send the whole conversation away if the user's shell has it switched on.
         from langsmith import tracing_context
 
+        if stop := self._check_budget():
+            return stop
         limit = _SUPER_STEPS * self._session.budget.max_steps + _SPARE_SUPER_STEPS
         with tracing_context(enabled=False):
-            end = self._build_graph().invoke(_State(reply=None, stop=self._check_budget()), {"recursion_limit": limit})
+            end = _build_graph().invoke(_State(episode=self, stop=""), {"recursion_limit": limit})
         return str(end["stop"])
-
-    def _build_graph(self) -> Any:
-        from langgraph.graph import END, START, StateGraph
-
-        graph = StateGraph(_State)
-        graph.add_node("model", self._ask_model)
-        graph.add_node("tools", self._answer_calls)
-        graph.add_node("snapshot", self._take_snapshot)
-        graph.add_conditional_edges(START, _goes_on, {True: "model", False: END})
-        graph.add_conditional_edges("model", _after_model, {"tools": "tools", "snapshot": "snapshot", "end": END})
-        graph.add_conditional_edges("tools", _goes_on_after_tools, {True: "snapshot", False: END})
-        graph.add_conditional_edges("snapshot", _goes_on, {True: "model", False: END})
-        return graph.compile()
 
     def _check_budget(self) -> str:
         if self._steps >= self._session.budget.max_steps:
             return "max_steps"
         return "" if self._session.budget.seconds_left() > 0 else "max_seconds"
 
-    def _ask_model(self, state: _State) -> Mapping[str, Any]:
-        del state
+    def ask_model(self) -> str:
+        """Take the next reply; returns why to stop when there is none."""
         try:
             reply = self._session.model.complete(self._messages, self._toolbox.specs(), self._session.sampling)
         except TrialOver as end:
             self._note = str(end)
-            return {"reply": None, "stop": end.stop}
+            return end.stop
         self._steps += 1
         self._usage = self._usage.plus(reply.usage)
         self._cost = None if self._cost is None or reply.cost is None else self._cost + reply.cost
@@ -105,7 +122,14 @@ class Episode:
         self._journal_reply(reply)
         if not reply.tool_calls:
             self._note = f"finish: {reply.finish}" if reply.finish else ""
-        return {"reply": reply, "stop": "" if reply.tool_calls else "no_tool_call"}
+        self._reply = reply
+        return ""
+
+    def act(self) -> str:
+        """Answer the reply's calls and take a snapshot; returns why to stop, empty to go on."""
+        stop = self._answer_calls(self._reply) if self._reply.tool_calls else "no_tool_call"
+        lost = stop if stop == "sandbox_lost" else self._take_snapshot()
+        return lost or stop or self._check_budget()
 
     def _journal_reply(self, reply: Reply) -> None:
         calls = [{"id": one.id, "name": one.name, "arguments": bound_text(one.arguments)} for one in reply.tool_calls]
@@ -119,21 +143,19 @@ class Episode:
             cost=reply.cost,
         )
 
-    def _answer_calls(self, state: _State) -> Mapping[str, Any]:
-        reply = state["reply"]
-        calls = reply.tool_calls if reply else ()
-        refusal = _refuse_all(reply) if reply else ""
+    def _answer_calls(self, reply: Reply) -> str:
+        refusal = _refuse_all(reply)
         stop = ""
-        for index, call in enumerate(calls):
+        for index, call in enumerate(reply.tool_calls):
             why_not = refusal or _refuse_one(index, stop)
             try:
                 result = ToolResult(why_not, error=True) if why_not else self._toolbox.call(call)
             except EnvironmentFault as lost:
                 self._note = str(lost)
-                return {"stop": "sandbox_lost"}
+                return "sandbox_lost"
             stop = "submitted" if result.submit else stop
             self._keep_result(call, result)
-        return {"stop": stop}
+        return stop
 
     def _keep_result(self, call: ToolCall, result: ToolResult) -> None:
         self._messages.append(tool_message(call, result.text))
@@ -147,15 +169,15 @@ class Episode:
             seconds=round(result.seconds, 4),
         )
 
-    def _take_snapshot(self, state: _State) -> Mapping[str, Any]:
+    def _take_snapshot(self) -> str:
         try:
             snapshot = self._workspace.snapshot()
         except (EnvironmentFault, SandboxFileError) as lost:
             # Whatever an agent does to its sandbox is its own doing: the last snapshot is graded.
             self._note = str(lost)
-            return {"stop": "sandbox_lost"}
+            return "sandbox_lost"
         self._session.journal("snapshot", step=self._steps, snapshot=_snapshot_json(snapshot))
-        return {"stop": state["stop"] or self._check_budget()}
+        return ""
 
 
 def _snapshot_json(snapshot: Snapshot) -> dict[str, Any]:
@@ -164,20 +186,6 @@ def _snapshot_json(snapshot: Snapshot) -> dict[str, Any]:
         "listed": [printable(path) for path in snapshot.listed],
         "deleted": [printable(path) for path in snapshot.deleted],
     }
-
-
-def _goes_on(state: _State) -> bool:
-    return not state["stop"]
-
-
-def _goes_on_after_tools(state: _State) -> bool:
-    return state["stop"] != "sandbox_lost"
-
-
-def _after_model(state: _State) -> str:
-    if state["reply"] is None:
-        return "end"
-    return "tools" if state["reply"].tool_calls else "snapshot"
 
 
 def _refuse_all(reply: Reply) -> str:

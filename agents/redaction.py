@@ -8,7 +8,8 @@ address that any variable holds. Short values stay where answers are concerned: 
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 _SECRET_NAME = re.compile(r"API_?KEY|ACCESS_KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _IN_ADDRESS = re.compile(
@@ -24,20 +25,42 @@ def redact(text: str, shortest: int = LENGTH_IN_CONTENT) -> str:
 
     Values under ``shortest`` characters stay; a value is also found in the form it has inside JSON.
     """
-    # Longest first: a secret that begins with another one must not leave its tail.
-    for value, name in sorted(_secrets(), key=lambda one: -len(one[0])):
+    for value, name in _secrets.current():
         if len(value) >= shortest:
             text = text.replace(value, f"[{name}]").replace(json.dumps(value)[1:-1], f"[{name}]")
     return text
 
 
-def _secrets() -> Iterator[tuple[str, str]]:
+class _Secrets:
+    """The secrets of the environment as it is now, looked for again only when it has changed.
+
+    Every line of a run passes here, and reading ``os.environ`` costs as much as all else that is done to a line.
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[Mapping[Any, Any], list[tuple[str, str]]] = ({}, [])
+
+    def current(self) -> list[tuple[str, str]]:
+        """Return value and variable of each, the longest first: one that begins with another must not leave its tail."""
+        raw = getattr(os.environ, "_data", None)  # a plain dict, which compares in a microsecond
+        seen, found = self._known
+        if raw is None or raw != seen:
+            seen = dict(raw or {})
+            found = sorted(_find_secrets(), key=lambda one: -len(one[0]))
+            self._known = (seen, found)
+        return found
+
+
+def _find_secrets() -> Iterator[tuple[str, str]]:
     for name, whole in os.environ.items():
         value = whole.strip()  # a line break at its end is not repeated by a server
         if _SECRET_NAME.search(name):
             yield value, name
         elif "://" in value:
             yield from ((found[found.lastgroup or 0], name) for found in _IN_ADDRESS.finditer(value))
+
+
+_secrets = _Secrets()
 
 
 def redact_bytes(data: bytes) -> bytes:

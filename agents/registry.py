@@ -67,9 +67,10 @@ def prepare_model(name: str, sampling: Sampling, *, needs_price: bool = False) -
     """
     open_model(name)
     if not name.startswith("scripted/"):
-        from rcb_agent.agents.litellm_model import check_price, check_provider, check_sampling
+        from rcb_agent.agents.litellm_model import check_price, check_provider, check_sampling, warm_up
 
         check_provider(name)
+        warm_up()
         check_sampling(name, sampling)
         if needs_price:
             check_price(name)

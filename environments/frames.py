@@ -4,9 +4,14 @@
 reads garbage ends the conversation. This file also runs inside sandboxes: standard library only.
 """
 
+from __future__ import annotations
+
 import json
 import struct
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # loading typing is a tenth of the start of a sandbox
+    from typing import Any
 
 HEADER = struct.Struct(">II")
 META_LIMIT = 16 << 20

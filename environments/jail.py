@@ -3,13 +3,14 @@
 Runs inside sandboxes: standard library only. Nothing here can be taken back by the process it is done to.
 """
 
+# Loading pathlib, typing or dataclasses would each be a good part of the start of a sandbox:
+
 import ctypes
 import os
 import resource
 import signal
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER = 1, 4, 24, 36
 PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, PR_SET_SECCOMP = 38, 47, 22
@@ -20,14 +21,16 @@ CAPABILITY_HEADER = struct.pack("II", 0x20080522, 0)
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-@dataclass(frozen=True)
 class Jail:
     """What every process that is not the supervisor becomes; ``uid`` None leaves the user as it is."""
 
-    uid: int | None
-    gid: int | None
-    rlimits: tuple[tuple[str, int], ...]
-    program: bytes | None
+    def __init__(
+        self, *, uid: int | None, gid: int | None, rlimits: tuple[tuple[str, int], ...], program: bytes | None
+    ) -> None:
+        self.uid = uid
+        self.gid = gid
+        self.rlimits = rlimits
+        self.program = program
 
 
 def prctl(option: int, first: int, second: int = 0) -> None:

@@ -26,7 +26,8 @@ def known_sandboxes() -> dict[str, str]:
 
 def find_target(kind: str) -> str | None:
     """Return the ``module:callable`` behind a name."""
-    return kind if ":" in kind else known_sandboxes().get(kind)
+    # Looking for plug-ins reads the metadata of every installed package, at each call.
+    return kind if ":" in kind else SANDBOXES.get(kind) or known_sandboxes().get(kind)
 
 
 def is_isolated(kind: str) -> bool:

@@ -4,15 +4,20 @@ What carries the supervisor (bubblewrap, a container, a plain process) is a ``Ca
 of them. A supervisor that does not answer in time is killed with all it holds, and the call raises SandboxLost.
 """
 
+import __future__
+
+import marshal
 import os
 import select
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
+from types import CodeType
 from typing import Any, Self
 
 from rcb_agent.environments import frames
@@ -30,10 +35,10 @@ MATCH_WIDTH = 500
 OPEN_FILES = 4096
 MORE_ENTRIES = "[... more entries, not listed ...]"
 
-# Reads one frame (lengths, JSON, sources), makes the modules, hands over. Visible in /proc/1/cmdline, so short
-# and without names.
+# Reads one frame (lengths, JSON, sources and what they compile to), makes the modules, hands over. An interpreter of
+# another version than the harness's compiles them itself. Visible in /proc/1/cmdline, so short and without names.
 BOOTSTRAP = """\
-import __future__,json,os,sys,types
+import __future__,json,marshal,os,sys,types
 def g(n):
     b=b''
     while len(b)<n:
@@ -44,12 +49,14 @@ def g(n):
 h=g(8)
 j=json.loads(g(int.from_bytes(h[:4],'big')))
 s=g(int.from_bytes(h[4:],'big'))
-for p,n,z in j['parts']:
+k=j['compiled']==[sys.implementation.cache_tag,sys.hexversion]
+for p,n,y,z in j['parts']:
     m=sys.modules[n]=types.ModuleType(n)
     q=sys.modules.setdefault(p,types.ModuleType(p))
     setattr(q,n[len(p)+1:],m)
-    exec(compile(s[:z],'part','exec',__future__.annotations.compiler_flag,True),m.__dict__)
-    s=s[z:]
+    c=marshal.loads(s[y:y+z])if k else compile(s[:y],'part','exec',__future__.annotations.compiler_flag,True)
+    exec(c,m.__dict__)
+    s=s[y+z:]
 m.main(j['config'])
 """
 INTERPRETER_OPTIONS = ("-I", "-S", "-B", "-c", BOOTSTRAP)
@@ -74,12 +81,22 @@ class Carrier:
 
 @lru_cache(maxsize=1)
 def supervisor_sources() -> tuple[list[list[Any]], bytes]:
-    """Return names and lengths of the supervisor's modules, and their joined sources."""
+    """Return names of the supervisor's modules with the lengths of source and compiled code, and all of these joined."""
     package = "rcb_agent.environments"
     folder = resources.files(package)
     sources = [folder.joinpath(f"{part}.py").read_bytes() for part in PARTS]
-    table = [[package, f"{package}.{part}", len(text)] for part, text in zip(PARTS, sources, strict=True)]
-    return table, b"".join(sources)
+    compiled = [marshal.dumps(compile_part(text)) for text in sources]
+    rows = zip(PARTS, sources, compiled, strict=True)
+    table = [[package, f"{package}.{part}", len(text), len(code)] for part, text, code in rows]
+    return table, b"".join(text + code for text, code in zip(sources, compiled, strict=True))
+
+
+def compile_part(source: bytes) -> CodeType:
+    """Compile as BOOTSTRAP does."""
+    code: CodeType = compile(
+        source, "part", "exec", __future__.annotations.compiler_flag, dont_inherit=True, optimize=0
+    )
+    return code
 
 
 def supervisor_config(
@@ -198,7 +215,9 @@ class SupervisedSandbox:
     def start(self, config: dict[str, Any], files: Mapping[str, bytes]) -> None:
         """Send the supervisor its own source and configuration, then the first files."""
         table, sources = supervisor_sources()
-        ready, _ = self._exchange({"parts": table, "config": config}, sources, START_SECONDS)
+        compiled_by = [sys.implementation.cache_tag, sys.hexversion]
+        program = {"parts": table, "compiled": compiled_by, "config": config}
+        ready, _ = self._exchange(program, sources, START_SECONDS)
         if not ready.get("filtered"):
             self._enforcement["syscalls"] = "not enforced"
         try:

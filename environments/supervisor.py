@@ -5,16 +5,19 @@ the kernel ends all else; it answers a request only when nothing but itself is a
 frame ends it. Runs inside sandboxes: standard library only.
 """
 
-import dataclasses
+from __future__ import annotations
+
 import fcntl
 import os
 import signal
 import time
-import traceback
-from collections.abc import Callable
-from typing import Any, NoReturn
 
 from rcb_agent.environments import capture, ending, filework, frames, jail, seccomp
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # as in frames.py
+    from collections.abc import Callable
+    from typing import Any, NoReturn
 
 FIRST_FREE = 64
 EXIT_CLOSED, EXIT_GARBAGE, EXIT_SURVIVED = 0, 3, 4
@@ -43,7 +46,7 @@ class Supervisor:
             program=seccomp.build_filter(os.uname().machine, uncounted=config["uncounted"]),
         )
         if not self.can_filter():
-            self.jail = dataclasses.replace(self.jail, program=None)
+            self.jail.program = None
         self.output_bytes: int = config["output_bytes"]
         self.scratch: str | None = config.get("scratch")
         self.wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -190,7 +193,7 @@ class Supervisor:
             return {"broken": f"file work ended with status {child.exit_code()}"}, b""
         return frames.parse_meta(answer[header : header + lengths[0]]), answer[header + lengths[0] :]
 
-    def watch(self, pump: capture.Pump, child: "Child", deadline: float) -> bool:
+    def watch(self, pump: capture.Pump, child: Child, deadline: float) -> bool:
         """Move bytes until the child ends (True) or the deadline comes (False)."""
         return pump.run(child.alive, deadline, {self.requests: self.interrupted, self.wake: self.drain_wake})
 
@@ -198,7 +201,7 @@ class Supervisor:
         """Empty the pipe that announces dead children."""
         os.read(self.wake, 4096)
 
-    def end_all(self, child: "Child | None" = None) -> int:
+    def end_all(self, child: Child | None = None) -> int:
         """Kill and reap until this process is alone; return how many were alive."""
         child = child or Child(0)
         if not child.reap():
@@ -218,6 +221,8 @@ class Supervisor:
         try:
             body()
         except BaseException:  # noqa: BLE001 -- whatever happens, a child must not go on as a second supervisor
+            import traceback
+
             os.write(2, traceback.format_exc().encode())
         finally:
             os._exit(125)

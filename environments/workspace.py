@@ -96,8 +96,23 @@ class LiveWorkspace:
         names = NameRoom((*self._annotated, MORE_ENTRIES))
         deleted = names.bound(self._missing(entries))
         wanted, listed = choose(changed, names)
-        files = self._take([*self._annotated, *wanted], listed)
-        return Snapshot(files, names.bound(listed), deleted)
+        paths = [path for path in dict.fromkeys([*self._annotated, *wanted]) if len(path) <= MOST_NAME]
+        files = self._recognise(paths, entries)
+        files |= self._take([path for path in paths if path not in files], listed)
+        self._kept &= set(files.values())  # whoever keeps may have let go of the rest
+        return Snapshot({path: files[path] for path in paths if path in files}, names.bound(listed), deleted)
+
+    def _recognise(self, paths: list[str], entries: tuple[Entry, ...]) -> dict[str, str]:
+        """Files whose bytes are known by their hash: as given, or as in the snapshot before. They are not fetched."""
+        digests = {entry.path: entry.sha256 for entry in entries if entry.kind == "file" and entry.sha256}
+        files: dict[str, str] = {}
+        for path in paths:
+            digest = digests.get(path)
+            if digest and digest == self._hashes.get(path):
+                files[path] = self._keep_bytes(self._given[path])
+            elif digest in self._kept:
+                files[path] = digest
+        return files
 
     def _unhashed_but_same(self, entries: tuple[Entry, ...]) -> set[str]:
         """Given files that a scan had no room to hash; the sizes of given files bound what is read here."""
@@ -119,8 +134,8 @@ class LiveWorkspace:
 
     def _take(self, paths: list[str], listed: list[str]) -> dict[str, str]:
         files: dict[str, str] = {}
-        unique = [path for path in dict.fromkeys(paths) if len(path) <= MOST_NAME]
-        for item in self._sandbox.collect(unique, limit=self._annotated_limit()):
+        found = self._sandbox.collect(paths, limit=self._annotated_limit()) if paths else ()
+        for item in found:
             if item.data is not None:
                 files[item.path] = self._keep_bytes(item.data)
             elif item.kind != "missing" and item.path not in listed:

@@ -107,6 +107,8 @@ class Conditions:
 
 
 def _build_plan(conditions: Conditions, suite: LoadedSuite, tasks: tuple[Task, ...], arms: tuple[Arm, ...]) -> Plan:
+    from rcb_agent.runs.trial import keep_suite
+
     runtimes = check_environment(conditions.sandbox, tasks, conditions.pythons)
     prompts = digest_prompts(_prompts_digest(), arms, suite)
     check_models(arms)
@@ -127,6 +129,7 @@ def _build_plan(conditions: Conditions, suite: LoadedSuite, tasks: tuple[Task, .
         code=digest_code(),
         mode=conditions.mode,
     )
+    keep_suite(conditions.suite, suite)
     return Plan(config, {task.id: task for task in tasks}, grader, tuple(str(fault) for fault in suite.faults))
 
 

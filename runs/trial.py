@@ -7,11 +7,11 @@ open is the agent's own doing (``sandbox_lost``: its last snapshot is graded).
 
 import base64
 import hashlib
+import threading
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 from rcb_agent.agents.base import (
@@ -303,7 +303,40 @@ def sampling_of(arm: Arm) -> Sampling:
     return Sampling(arm.temperature, arm.max_output_tokens, arm.top_p, arm.seed, arm.reasoning_effort)
 
 
-@lru_cache(maxsize=4)
+def prepare_agent(name: str) -> None:
+    """Let an agent load what it needs before the first trial's clock runs, where it has a method ``prepare``.
+
+    What goes wrong there is left to its trials to meet: no agent may end the run.
+    """
+    if name in CONTROLS:
+        return
+    from rcb_agent.agents.registry import load_agent
+
+    with suppress(Exception, SystemExit):
+        getattr(load_agent(name), "prepare", lambda: None)()
+
+
+_loading = threading.Lock()
+_suites: dict[str, LoadedSuite] = {}
+_MOST_SUITES = 4
+
+
 def cached_suite(name: str) -> LoadedSuite:
-    """Load a suite once per process."""
-    return load_suite(name)
+    """Load a suite once per process, also when all trials ask at the same moment."""
+    with _loading:
+        if name not in _suites:
+            _keep(name, load_suite(name))
+        return _suites[name]
+
+
+def keep_suite(name: str, suite: LoadedSuite) -> None:
+    """Let trials of this process use a suite that is loaded already: the one that was planned."""
+    with _loading:
+        _keep(name, suite)
+
+
+def _keep(name: str, suite: LoadedSuite) -> None:
+    _suites.pop(name, None)
+    while len(_suites) >= _MOST_SUITES:
+        del _suites[next(iter(_suites))]
+    _suites[name] = suite

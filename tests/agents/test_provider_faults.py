@@ -283,3 +283,14 @@ def test_nothing_but_the_endpoint_is_contacted_and_nothing_printed() -> None:
             timeout=120,
         )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_redaction_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that is set, changed or removed after the first line was written is known at the next."""
+    assert redact("key first-long-value second-long-value") == "key first-long-value second-long-value"
+    monkeypatch.setenv("LATER_API_KEY", "first-long-value")
+    assert redact("key first-long-value second-long-value") == "key [LATER_API_KEY] second-long-value"
+    monkeypatch.setenv("LATER_API_KEY", "second-long-value")
+    assert redact("key first-long-value second-long-value") == "key first-long-value [LATER_API_KEY]"
+    monkeypatch.delenv("LATER_API_KEY")
+    assert redact("key second-long-value") == "key second-long-value"

@@ -29,6 +29,15 @@ class Invents(Base):
     def solve(self, problem, session):
         return Solution("done", 1, files=self.files(problem))
 
+class Prepares(Base):
+    prepared = 0
+    def prepare(self):
+        Prepares.prepared += 1
+        raise SystemExit(0)
+    def solve(self, problem, session):
+        assert Prepares.prepared == 1
+        return Solution("answered", 1, files=self.files(problem))
+
 class Asks(Base):
     def solve(self, problem, session):
         raise AssertionError("no agent may be asked for a task whose gold code fails")
@@ -57,6 +66,13 @@ def test_agent_that_breaks_ends_its_own_trials_only(agent: str, tmp_path: Path) 
     assert {record["error"]["reason"] for record in records(tmp_path / "run", "trials.jsonl") if record["error"]} == {
         "harness"
     }
+
+
+def test_agent_is_prepared_once_and_cannot_end_the_run_by_it(tmp_path: Path) -> None:
+    """``prepare`` comes once, before all trials; that it breaks is no reason not to measure them."""
+    done = run(tmp_path, "Prepares")
+    assert done.code == 0, done.err
+    assert done.document["arms"][0]["trials"] == 2
 
 
 def test_words_of_an_agent_are_not_part_of_the_document(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import json
 import math
 import os
 import statistics
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -103,7 +104,7 @@ def find_peers(named: Mapping[str, str | None]) -> dict[str, str]:
     for name, python in named.items():
         chosen = python or sys.executable
         look = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({MODULES[name]!r}) is None)"
-        if subprocess.run([chosen, "-c", look], check=False).returncode == 0:
+        if shutil.which(chosen) and subprocess.run([chosen, "-c", look], check=False).returncode == 0:
             found[name] = chosen
         else:
             print(f"{name}: not installed ({chosen})")

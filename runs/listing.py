@@ -140,15 +140,18 @@ def _print_table(suite: LoadedSuite, rows: list[Json], cutoff: Cutoff) -> None:
 
 
 _COLUMNS = {"task": False, "file": False, "lines": True, "depth": True}
-_DATED = {**_COLUMNS, "venue": False, "first commit": False, "commit": False, "arXiv": False}
+_DATED = {
+    **{name: right for name, right in _COLUMNS.items() if name != "file"},
+    **dict.fromkeys(("venue", "area", "first commit", "commit", "arXiv"), False),
+}
 
 
 def _cells(row: Json, *, dated: bool) -> list[str]:
-    cells = [row["id"], row["file"], str(row["loc"]), str(row["depth"])]
+    size = [str(row["loc"]), str(row["depth"])]
     if not dated:
-        return cells
+        return [row["id"], row["file"], *size]
     classes = [row["contamination"][rule] for rule in (FIRST_COMMIT, ARXIV)]
-    return [*cells, row["venue"], row["first_commit"] or "", *classes]
+    return [row["id"], *size, row["venue"], row["area"], row["first_commit"] or "", *classes]
 
 
 _PRINTERS: Mapping[str, Callable[[LoadedSuite, list[Json], Cutoff], None]] = {

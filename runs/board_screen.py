@@ -12,6 +12,7 @@ from rich.text import Text
 from rcb_agent.runs.base import Json
 from rcb_agent.runs.leaderboard import BoardRequest, make_board, rank_records
 from rcb_agent.runs.screen import open_console, visible
+from rcb_agent.scoring.base import UNPROTECTED
 
 _NAME_WIDTH = 33
 
@@ -115,7 +116,7 @@ def _notes(document: Json) -> list[str]:
 
 
 def _arm_note(arm: Json) -> str:
-    remarks = [f"scope diff, mode {arm['mode']}"]
+    remarks = [f"scope diff, mode {arm['mode']}{' (unprotected)' if arm['mode'] in UNPROTECTED else ''}"]
     if arm["imported"]:
         remarks = [f"imported from {arm['imported']['file']}, not measured by rcb-agent"]
     if arm["partial"]:

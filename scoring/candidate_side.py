@@ -5,6 +5,7 @@ program runs inside a sandbox of its own and holds no test, no reference and no 
 """
 
 import builtins
+import contextlib
 import copy
 import functools
 import importlib
@@ -135,7 +136,7 @@ class Server:
 
     def _answer(self, request: Node, blobs: list[bytes]) -> None:
         wanted = request.get("wanted", "")
-        crossing = Crossing(is_attribute=request["op"] in READS)
+        crossing = Crossing(request["op"] in READS, may_be_live=request.get("live", False))
         encoder = Encoder(functools.partial(self._encode_other, crossing=crossing, only_values=wanted == "values"))
         head: Node = {"q": request["q"]}
         try:
@@ -154,7 +155,8 @@ class Server:
         except BaseException as error:  # noqa: BLE001 (candidate code may raise anything; it must reach the test by name)
             encoder = Encoder(self._encode_other)
             head = {"q": request["q"], "e": self._describe(error)}
-            self.tensors.end(head, encoder, None)
+            with contextlib.suppress(Exception):  # what was raised may come from there
+                self.tensors.end(head, encoder, None)
         self._channel.send(head, encoder.blobs)
 
     def target(self, request: Node) -> Any:

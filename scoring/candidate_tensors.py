@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rcb_agent.scoring.shared_tensors import TensorBook
-from rcb_agent.scoring.tensors import encode_tensor, holds_numbers, is_tensor, read_tensor
+from rcb_agent.scoring.tensors import encode_tensor, holds_numbers, is_tensor, plain_copy, read_tensor
 from rcb_agent.scoring.values import Decoder, Encoder, Node
 
 _USUAL_MODE = [True, "float32"]
@@ -22,6 +22,7 @@ class Crossing:
     """One request: T's tensors that want a gradient, by number, and the outputs that carry a graph."""
 
     is_attribute: bool
+    may_be_live: bool = True
     inputs: dict[int, Any] = field(default_factory=dict)
     outputs: list[Any] = field(default_factory=list)
 
@@ -71,13 +72,14 @@ class CandidateTensors:
         if not is_tensor(value) or not holds_numbers(value):
             return encode_tensor(encoder, value)
         torch = sys.modules["torch"]
-        number = self._book.number(value)
-        if number is not None:
-            return {"t": "shared", "i": number}
         if crossing is None:
             return encode_tensor(encoder, value)
-        if isinstance(value, torch.nn.Parameter) or (crossing.is_attribute and value.grad_fn is None):
-            return self._share(encoder, value)
+        if crossing.may_be_live:
+            number = self._book.number(value)
+            if number is not None:
+                return {"t": "shared", "i": number}
+            if isinstance(value, torch.nn.Parameter) or (crossing.is_attribute and value.grad_fn is None):
+                return self._share(encoder, value)
         if value.requires_grad and torch.is_grad_enabled():
             crossing.outputs.append(value)
             return {"t": "output", "o": len(crossing.outputs) - 1}
@@ -117,7 +119,7 @@ class CandidateTensors:
         outputs, wanted = [out for out, _ in pairs], [grad for _, grad in pairs]
         with torch.enable_grad():
             found = torch.autograd.grad(outputs, graph.inputs, wanted, allow_unused=True, retain_graph=True)
-        return [None if grad is None else grad.detach() for grad in found]
+        return [None if grad is None else plain_copy(grad) for grad in found]
 
 
 def _set_mode(mode: Any) -> None:

@@ -21,7 +21,8 @@ from rcb_agent.scoring.tensors import is_tensor
 from rcb_agent.scoring.values import MAX_DEPTH
 
 MAX_TEXT = 16 << 20
-IN_PLACE = "in place: "
+IN_PLACE, SHARED = "in place: ", "shared: "
+LIVE, CHANGED = "live", "changed"
 OBJECT = {"kind": "object"}
 _OBJECT_MARK = json.dumps(OBJECT)[1:-1]
 _EXACT = 1 << 53
@@ -29,6 +30,7 @@ _EXACT = 1 << 53
 Crossings = list[list[str | None]]
 Entries = Mapping[str, Crossings | None]
 Names = Mapping[str, Mapping[str, str | None]]
+Live = Mapping[str, Mapping[str, list[int]]]
 
 
 class Trace:
@@ -37,9 +39,11 @@ class Trace:
     After ``room`` characters only hashes of forms are kept.
     """
 
-    def __init__(self, room: int = MAX_TEXT, gold: Entries | None = None) -> None:
+    def __init__(self, room: int = MAX_TEXT, gold: Entries | None = None, live: Live | None = None) -> None:
         self.current = ""
         self.entries: dict[str, Crossings] = {}
+        self.live: dict[str, dict[str, list[int]]] = {LIVE: {}, CHANGED: {}}
+        self._gold_live = live
         self._skipped: frozenset[str] = frozenset()
         self._room = room
         self._gold = gold or {}
@@ -51,10 +55,30 @@ class Trace:
     def wanted(self, label: str) -> str:
         """Say as what the gold's next crossing came if it has that label: "values", "object" or "" (both, unknown)."""
         position, entries = len(self.entries.get(self.current, ())), self._gold.get(self.current) or []
-        ahead = [entry for entry in entries[position : position + 2] if not str(entry[0]).startswith(IN_PLACE)]
+        ahead = [
+            entry for entry in entries[position : position + 3] if not str(entry[0]).startswith((IN_PLACE, SHARED))
+        ]
         if not ahead or ahead[0][0] != label.rpartition(".")[2] or label in self._skipped:
             return ""
         return kind_of(ahead[0][1])
+
+    @property
+    def position(self) -> int:
+        """Number of crossings of the current test so far."""
+        return len(self.entries.get(self.current, ()))
+
+    def may(self, what: str, position: int) -> bool:
+        """Say whether here a tensor may cross that the candidate goes on changing (LIVE), or such a tensor may have
+        CHANGED: only where the gold code's did, so that nothing changes after the test has looked at it."""
+        return self._gold_live is None or position in self._gold_live.get(what, {}).get(self.current, ())
+
+    def note_where(self, what: str, position: int) -> None:
+        """Keep where a live tensor crossed or changed."""
+        self.live[what].setdefault(self.current, []).append(position)
+
+    def note_shared(self, label: str) -> None:
+        """Add that a call shares its tensors; the whole label counts, as for in-place arguments."""
+        self._add(f"{SHARED}{label}", "null")
 
     def note(self, label: str, form: Any) -> None:
         """Add a crossing. Only the label's last part counts: which object came first under a path is the
@@ -158,12 +182,19 @@ def _float_form(value: float, _: int) -> Any:
     return {"float": int(value) if math.isfinite(value) and value == int(value) else None}
 
 
+def _number_class(value: Any) -> str:
+    """A float tensor is none of ints: a test that casts the reference to its dtype would round everything away."""
+    return "complex" if value.is_complex() else "float" if value.is_floating_point() else "int"
+
+
 def _number_form(value: Any) -> Any:
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape == () and dtype is not None:  # () equals torch.Size([])
         return form_of(value.item())
     if is_tensor(value):
-        return {"tensor": "complex" if value.is_complex() else "real", "shape": json.dumps(list(value.shape))}
+        return {"tensor": _number_class(value), "shape": json.dumps(list(value.shape))}
+    if any(base.__name__ in ("dtype", "device") for base in type(value).__mro__):  # what a test casts both sides to
+        return {"kind": "dtype or device", "name": str(value)}
     if type(shape) is tuple and dtype is not None:
         return {"array": "complex" if dtype.kind == "c" else "real", "shape": json.dumps(shape)}
     if isinstance(value, numbers.Complex):

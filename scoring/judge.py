@@ -6,7 +6,7 @@ from typing import Any
 
 from rcb_agent.environments.base import CommandResult
 from rcb_agent.scoring.base import FAILED, PASSED, Grade, TestResult
-from rcb_agent.scoring.form import Entries, Names
+from rcb_agent.scoring.form import Entries, Live, Names
 from rcb_agent.scoring.gold_form import first_changed_name, first_difference
 from rcb_agent.scoring.pair import PairResult
 from rcb_agent.scoring.trusted_gates import Irregular
@@ -16,12 +16,13 @@ _TAIL = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the gold code's own run showed: its test ids, the form of every crossing, its odd comparisons,
-    the names that star imports took."""
+    """What the gold code's own run showed: its test ids, the form of every crossing, its odd comparisons, which
+    crossings were tensors that it goes on changing, the names that star imports took."""
 
     manifest: tuple[str, ...]
     trace: Entries = field(default_factory=dict)
     irregular: Irregular = field(default_factory=dict)
+    live: Live = field(default_factory=dict)
     names: Names = field(default_factory=dict)
 
 

@@ -24,7 +24,14 @@ from rcb_agent.scoring.pair import PairResult
 from rcb_agent.tasks.base import Answer, SourceFile
 from rcb_agent.tasks.markers import strip_markers
 
-RECORD: Mapping[str, type] = {"failure": str, "manifest": list, "trace": dict, "irregular": dict, "names": dict}
+RECORD: Mapping[str, type] = {
+    "failure": str,
+    "manifest": list,
+    "trace": dict,
+    "irregular": dict,
+    "live": dict,
+    "names": dict,
+}
 
 
 class Kept:
@@ -116,6 +123,7 @@ def gold_record(run: Callable[[], tuple[PairResult, Grade]]) -> tuple[dict[str, 
         "manifest": [test.id for test in grade.tests],
         "trace": stable_part(verdicts[0]["trace"], verdicts[1]["trace"]),
         "irregular": verdicts[0]["irregular"],
+        "live": verdicts[0]["live"],
         "names": stable_names(verdicts[0]["names"], verdicts[1]["names"]),
         "seconds": round(grade.seconds, 3),
     }
@@ -124,7 +132,9 @@ def gold_record(run: Callable[[], tuple[PairResult, Grade]]) -> tuple[dict[str, 
 
 def expected_from(record: dict[str, Any]) -> Expected:
     """Return what a kept record says of the gold code's run."""
-    return Expected(tuple(record["manifest"]), record["trace"], record["irregular"], record["names"])
+    return Expected(
+        tuple(record["manifest"]), record["trace"], record["irregular"], live=record["live"], names=record["names"]
+    )
 
 
 def _hashes(files: dict[str, bytes]) -> list[list[str]]:

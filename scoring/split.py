@@ -159,6 +159,7 @@ class SplitGrader:
             "clock": answer.rules.clock,
             "irregular": None if expected is None else expected.irregular,
             "trace": None if expected is None else expected.trace,
+            "live": None if expected is None else expected.live,
             "names": None if expected is None else expected.names,
             "test_path": answer.test_path,
             "modules": list(answer.modules),

@@ -7,6 +7,7 @@ sandboxes: standard library only, torch only where a value of torch's is at hand
 
 import ctypes
 import math
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from rcb_agent.scoring.values import MAX_DIMENSIONS, Decoder, Encoder, Node, expect
 from rcb_agent.scoring.wire import WireError
 
+_DEVICE = re.compile(r"(cpu|cuda|mps|xpu)(:\d{1,2})?")
 DTYPES = frozenset(
     "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split()  # noqa: SIM905
 )
@@ -73,10 +75,16 @@ def describe(value: Any) -> Node:
     return {"d": _name_of(value.dtype), "s": list(value.shape)}
 
 
+def plain_copy(value: Any) -> Any:
+    """Return the numbers of a tensor, contiguous, on the CPU and without history; a sparse gradient becomes dense."""
+    dense = value.detach() if value.layout is sys.modules["torch"].strided else value.detach().to_dense()
+    return dense.cpu().resolve_conj().resolve_neg().contiguous()
+
+
 def _write_tensor(encoder: Encoder, value: Any) -> Node | None:
     if not holds_numbers(value):
         return None
-    plain = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    plain = plain_copy(value)
     encoder.blobs.append(bytes_of(plain))
     return {"t": "tensor", **describe(plain), "k": len(encoder.blobs) - 1}
 
@@ -124,13 +132,12 @@ def _read_dtype(_: Decoder, node: Node, __: int) -> Any:
 
 
 def _read_device(_: Decoder, node: Node, __: int) -> Any:
-    """Everything is on the CPU here; a device's name that torch does not know is no value."""
+    """Everything is on the CPU here; on the device ``meta`` nothing has a value, so that everything would be equal."""
+    if not _DEVICE.fullmatch(expect(node["v"], str)):
+        raise WireError("not a device")
     import torch
 
-    try:
-        return torch.device(expect(node["v"], str))
-    except RuntimeError:
-        raise WireError("not a device") from None
+    return torch.device(node["v"])
 
 
 BUILDERS: dict[str, Callable[[Decoder, Node, int], Any]] = {

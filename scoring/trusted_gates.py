@@ -61,6 +61,8 @@ class ComparisonGate:
 
     def refusal(self, pair: list[Any]) -> str:
         """Say why two values may not be compared, or return ""."""
+        if any(is_tensor(value) and value.device.type == "meta" for value in pair):
+            return "a tensor without values cannot be compared"
         test = self._trace.current
         self._counts[test] = ordinal = self._counts.get(test, 0) + 1
         shapes = [shape for value in pair if (shape := _shape_of(value)) is not None]

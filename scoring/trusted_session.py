@@ -17,7 +17,7 @@ from time import monotonic  # by name: a grade may count the module's clocks
 from typing import Any
 
 from rcb_agent.scoring import random_state, tensors
-from rcb_agent.scoring.form import Trace, form_of
+from rcb_agent.scoring.form import CHANGED, LIVE, Trace, form_of
 from rcb_agent.scoring.plain import encode_exact, encode_plain
 from rcb_agent.scoring.random_state import StateSender
 from rcb_agent.scoring.trusted_errors import RAISABLE, MirroredExceptions, RemoteError
@@ -122,6 +122,8 @@ class Session:
             except WireError as error:
                 self._end(error)
                 raise RemoteError(f"the candidate's process is over: {error}") from None
+            finally:
+                self._raise_callback_failure()
 
     def end(self, reason: str, message: str) -> None:
         """End the session; the first reason stays."""
@@ -140,18 +142,23 @@ class Session:
         self.calls += 1
         number = self.calls
         copied_back = self._adapter.in_place.get(request.label, []) if request.operation == "call" else []
-        inputs = self._send(request, number, copied_back)
+        position, test = self.trace.position, self.trace.current
+        live = request.operation != "backward" and self.trace.may(LIVE, position)
+        inputs = self._send(request, number, copied_back, live=live)
         answer, blobs = self._wait(number)
-        incoming = Incoming()
+        incoming = Incoming(may_be_live=live)
         decoder = Decoder(blobs, functools.partial(self._decode_other, request.label, incoming))
-        self._tensors.take(answer, decoder)
+        self._take_changes(answer, decoder, position)
         if "e" in answer:
             raise self._remote_error(answer["e"])
-        ask = functools.partial(self._ask_gradients, request.label)
+        ask = functools.partial(self._ask_gradients, request.label, len(inputs))
         incoming.outputs = self._tensors.attach(answer, decoder, inputs, ask)
         value = decoder.decode(answer.get("r"))
         results = [decoder.decode(node) for node in expect(answer.get("w"), list)]
-        self._raise_callback_failure()
+        if incoming.is_live and test == self.trace.current:
+            self.trace.note_where(LIVE, position)
+        if self._shares(request):
+            self.trace.note_shared(request.label)
         if copied_back:
             self.trace.note_in_place(request.label, copied_back)
         if len(results) != len(copied_back):
@@ -160,15 +167,28 @@ class Session:
             copy_back(request.arguments[index], result)
         return value
 
-    def _ask_gradients(self, label: str, graph: int, gradients: tuple[Any, ...]) -> Any:
-        """Ask C for the gradients of a graph's inputs; their form is one more crossing of the test."""
+    def _shares(self, request: Request) -> bool:
+        return request.operation == "call" and request.label in self._adapter.shared
+
+    def _take_changes(self, frame: Node, decoder: Decoder, position: int) -> None:
+        """Take over what C changed in shared tensors, at once where the gold code changed any, else when it next does."""
+        if "shared" not in frame:
+            return
+        self.trace.note_where(CHANGED, position)
+        self._tensors.take(frame["shared"], decoder, at_once=self.trace.may(CHANGED, position))
+
+    def _ask_gradients(self, label: str, own: int, graph: int, gradients: tuple[Any, ...]) -> Any:
+        """Ask C for the gradients of a graph's inputs; the form of those for T's ``own`` is one more crossing.
+
+        Which leaves of its own a candidate's graph has, and in which order, is its business.
+        """
         plain = tuple(None if gradient is None else gradient.detach() for gradient in gradients)
         found = self.ask(Request("backward", graph, arguments=plain, label=f"{label}<gradient>"))
-        self.trace.note(f"{label}<gradient>", form_of(found))
+        self.trace.note(f"{label}<gradient>", form_of(found[:own] if type(found) is list else found))
         return found
 
-    def _send(self, request: Request, number: int, copied_back: list[int]) -> list[Any]:
-        outgoing = Outgoing(request.label in self._adapter.shared, None if request.operation == "backward" else [])
+    def _send(self, request: Request, number: int, copied_back: list[int], *, live: bool) -> list[Any]:
+        outgoing = Outgoing(self._shares(request), None if request.operation == "backward" else [])
         encoder = Encoder(functools.partial(self._encode_other, outgoing))
         try:
             head: Node = {
@@ -180,6 +200,7 @@ class Session:
                 "k": [[key, encoder.encode(argument)] for key, argument in request.keywords.items()],
                 "w": copied_back,
                 "wanted": request.wanted,
+                "live": live,
             }
         except WireError as error:  # the test's own value: nothing the candidate did
             raise RemoteError(f"the test's argument cannot cross: {error}") from None
@@ -201,7 +222,6 @@ class Session:
                 raise WireError("an answer nobody asked for")
 
     def _remote_error(self, description: Any) -> Exception:
-        self._raise_callback_failure()
         error = self.mirrors.rebuild(description)
         self.memory_error |= "MemoryError" in description["lineage"]
         return error
@@ -216,7 +236,7 @@ class Session:
         deadline = self._channel.deadline
         decoder = Decoder(blobs, functools.partial(self._decode_other, "callback", Incoming()))
         try:
-            self._tensors.take(head, decoder)
+            self._take_changes(head, decoder, self.trace.position)
             result = self._called(head, decoder)
             answer: Node = {"cr": encoder.encode(result)}
         except WireError:

@@ -31,7 +31,7 @@ def main(settings: dict[str, Any]) -> None:
     """Run the tests and send the verdict; then end, whatever threads are left."""
     channel = Channel(socket.socket(fileno=CHANNEL), WireLimits(**settings["limits"]))
     session = Session(channel, SessionLimits(**settings["session"]), Adapter(**settings["adapter"]))
-    session.trace = Trace(gold=settings["trace"])
+    session.trace = Trace(gold=settings["trace"], live=settings["live"])
     session.trace.skip(settings["skip_form"])
     gate = ComparisonGate(session.trace, settings["irregular"])
     stars = StarImports(session.trace, settings["names"])
@@ -55,6 +55,7 @@ def main(settings: dict[str, Any]) -> None:
         "memory_error": session.memory_error,
         "refused": sorted(session.refused)[:20],
         "trace": session.trace.entries,
+        "live": session.trace.live,
         "names": stars.taken,
         "irregular": gate.irregular,
         "calls": session.calls,

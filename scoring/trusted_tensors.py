@@ -32,8 +32,10 @@ class Outgoing:
 
 @dataclass(slots=True)
 class Incoming:
-    """One answer: its graph's outputs, once they are there."""
+    """One answer: its graph's outputs, once they are there; whether it may hold shared tensors, and holds one."""
 
+    may_be_live: bool = False
+    is_live: bool = False
     outputs: list[Any] = field(default_factory=list)
 
 
@@ -45,7 +47,7 @@ class TrustedTensors:
     """The tensors of the trusted side."""
 
     def __init__(self) -> None:
-        self._book = TensorBook()
+        self._book = TensorBook(guards_own=True)
         self._own = 0
         self._mode: list[Any] | None = None
         self._dead_graphs: set[int] = set()
@@ -92,17 +94,24 @@ class TrustedTensors:
             if not 0 <= place < len(incoming.outputs):
                 raise WireError("an output that is not there")
             return incoming.outputs[place]
+        if not incoming.may_be_live:
+            raise WireError("a shared tensor where the gold code has none")
+        incoming.is_live = True
+        return self._find(decoder, node)
+
+    def _find(self, decoder: Decoder, node: Node) -> Any:
         number = expect(node["i"], int)
         if not self._book.holds(number):
             if number <= 0:
                 raise WireError("a shared tensor nobody knows")
-            self._book.add(number, _build_mirror(decoder, node))
+            with _claims():
+                self._book.add(number, _build_mirror(decoder, node))
         return self._book[number]
 
-    def take(self, answer: Node, decoder: Decoder) -> None:
-        """Take over what C changed in shared tensors."""
+    def take(self, changed: Any, decoder: Decoder, *, at_once: bool) -> None:
+        """Take over what C changed in shared tensors, at once or when the next change is taken at once."""
         with _claims():
-            self._book.take(answer.get("shared", []), decoder)
+            self._book.take(changed, decoder, at_once=at_once)
 
     def attach(self, answer: Node, decoder: Decoder, inputs: list[Any], ask: AskGradients) -> list[Any]:
         """Return the outputs of an answer's graph, joined to T's own tensors and to mirrors of C's."""
@@ -111,7 +120,7 @@ class TrustedTensors:
         with _claims():
             number = expect(answer["graph"], int)
             values = [_read_output(decoder, node) for node in expect(answer.get("outputs"), list)]
-            leaves = [self.read(decoder, _shared_node(node), Incoming()) for node in expect(answer.get("leaves"), list)]
+            leaves = [self._find(decoder, _shared_node(node)) for node in expect(answer.get("leaves"), list)]
         token = _Token()
         weakref.finalize(token, self._dead_graphs.add, number).atexit = False
         joined = [*inputs, *leaves]
@@ -180,9 +189,13 @@ def _join(values: list[Any], inputs: list[Any], token: _Token, ask: Callable[[tu
 def _checked(gradients: Any, inputs: list[Any]) -> list[Any]:
     if type(gradients) is not list or len(gradients) != len(inputs):
         raise RemoteError("the candidate's process answered with too few gradients")
-    for gradient, tensor in zip(gradients, inputs, strict=True):
-        if gradient is None:
-            continue
-        if not is_tensor(gradient) or gradient.shape != tensor.shape or gradient.dtype != tensor.dtype:
-            raise RemoteError("a gradient has another shape or dtype than its tensor")
-    return gradients
+    return [None if one is None else _fitted(one, tensor) for one, tensor in zip(gradients, inputs, strict=True)]
+
+
+def _fitted(gradient: Any, tensor: Any) -> Any:
+    """Return a gradient in its tensor's dtype: the candidate may compute in a wider or narrower float."""
+    if not is_tensor(gradient) or gradient.shape != tensor.shape:
+        raise RemoteError("a gradient has another shape than its tensor")
+    if gradient.dtype != tensor.dtype and not (gradient.is_floating_point() and tensor.is_floating_point()):
+        raise RemoteError("a gradient has another dtype than its tensor")
+    return gradient.to(tensor.dtype)

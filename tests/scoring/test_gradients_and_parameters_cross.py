@@ -53,11 +53,42 @@ class Descent:
         self.rate = rate
         self.state = {p: torch.zeros_like(p) for p in self.parameters}
 
+    def update(self, p):
+        with torch.no_grad():
+            p.sub_(self.rate)
+
     def step(self):
         with torch.no_grad():
             for p in self.parameters:
                 self.state[p].add_(p.grad)
                 p.sub_(self.rate * self.state[p])
+
+
+class Doubled(Layer):
+    def forward(self, x):
+        self.double()
+        return super().forward(x.double())
+
+    def freeze(self):
+        for p in self.parameters():
+            p.requires_grad_(False)
+
+
+class Metric:
+    def update(self, x):
+        return x.exp() * 3 + 1
+
+
+def encode(x):
+    return torch.tanh(x) + 1
+
+
+def decode(z):
+    return z.exp() * z.cumsum(0)
+
+
+def precision():
+    return torch.float32
 
 
 def loss_of(model, x):
@@ -140,6 +171,54 @@ class TestModel(unittest.TestCase):
         model_ref.loss_of(self.other, self.x).backward()
         torch.testing.assert_close(self.mine.weight.grad, self.other.weight.grad)
 
+    def test_other_dtype_and_no_gradient(self):
+        mine, other = model.Doubled(5), model_ref.Doubled(5)
+        self.assertEqual(mine.weight.dtype, torch.float32)
+        torch.testing.assert_close(mine(self.x), other(self.x))
+        self.assertEqual(mine.weight.dtype, torch.float64)
+        self.assertTrue(mine.weight.requires_grad)
+        mine.freeze()
+        self.assertFalse(mine.weight.requires_grad)
+        for p in self.mine.parameters():
+            p.requires_grad_(False)
+        self.assertFalse(self.mine(self.x.detach()).requires_grad)
+
+    def test_result_is_an_input(self):
+        z = model.encode(self.x.detach())
+        torch.testing.assert_close(z, model_ref.encode(self.x.detach()))
+        torch.testing.assert_close(model.decode(z), model_ref.decode(z))
+
+    def test_memory_of_the_reference(self):
+        mine, other = model.Layer(5), model_ref.Layer(5)
+        mine.weight.data = other.weight.data
+        x = self.x.detach()
+        torch.testing.assert_close(mine(x), other(x))
+
+    def test_attribute_in_the_expectation(self):
+        mine, x = model.Layer(5), self.x.detach()
+        torch.testing.assert_close(mine.shift, model_ref.Layer(5).shift)
+        mine.weight.data.fill_(2.0)
+        found = mine(x)
+        torch.testing.assert_close(found, torch.tanh(x * mine.weight.detach() + mine.shift))
+
+    def test_named_precision(self):
+        precision = model.precision()
+        x = self.x.detach()
+        torch.testing.assert_close(model.square(x).to(precision), model_ref.square(x).to(precision))
+
+    def test_precision_of_the_result(self):
+        found = model.encode(self.x.detach())
+        self.assertTrue(torch.allclose(found, model_ref.encode(self.x.detach()).to(found.dtype)))
+
+    def test_metric(self):
+        p = torch.nn.Parameter(torch.ones(3))
+        descent = model.Descent([p], 0.1)
+        descent.update(p)
+        torch.testing.assert_close(p, torch.full((3,), 0.9))
+        x = torch.arange(4.0)
+        found = model.Metric().update(x)
+        torch.testing.assert_close(found, model_ref.Metric().update(x))
+
     def test_switches(self):
         self.assertEqual(model.switches(), (True, torch.float32, torch.float32))
         torch.set_default_dtype(torch.float64)
@@ -166,11 +245,15 @@ KNOWN = {"t": "shared", "i": 1, "d": "float32", "s": [2], "k": 0, "rg": True, "p
 FLOATS = {"t": "tensor", "d": "float32", "s": [2], "k": 0}
 ANSWERS = {
     "change of a stranger": {"shared": [{"i": 9, "d": "float32", "s": [2], "k": 0}]},
-    "change of shape": {"shared": [{"i": 1, "d": "float32", "s": [1, 2], "k": 0}]},
-    "change of dtype": {"shared": [{"i": 1, "d": "int32", "s": [2], "k": 0}]},
+    "ints that want a gradient": {"shared": [{"i": 1, "d": "int32", "s": [2], "k": 0}]},
+    "bytes of another shape": {"shared": [{"i": 1, "d": "float32", "s": [3], "k": 0}]},
+    "shape of T's own": {"shared": [{"i": -1, "d": "float32", "s": [2], "k": 0}]},
+    "dtype of T's own": {"shared": [{"i": -1, "d": "int32", "s": [3], "k": 0}]},
+    "gradient of T's own": {"shared": [{"i": -1, "d": "float32", "s": [3], "rg": True}]},
+    "gradient of another shape": {"shared": [{"i": 1, "d": "float32", "s": [2], "grad": 7}]},
     "change without a shape": {"shared": [{"i": 1, "k": 0}]},
     "change that is no list": {"shared": {"i": 1}},
-    "change of T's own": {"shared": [{"i": -1, "d": "float32", "s": [3], "k": 0}]},
+    "change of what T has not": {"shared": [{"i": -2, "d": "float32", "s": [3], "k": 0}]},
     "outputs missing": {"graph": 1, "leaves": []},
     "outputs of ints": {"graph": 1, "outputs": [{**FLOATS, "d": "int32"}], "leaves": []},
     "leaf of T's own": {"graph": 1, "outputs": [FLOATS], "leaves": [{"t": "shared", "i": -7}]},
@@ -186,12 +269,15 @@ VALUES = {
     "T's own that is not shared": {"t": "shared", "i": -3},
     "shared by name": {"t": "shared", "i": "1"},
     "shared with odd marks": {**KNOWN, "i": 3, "rg": 1},
+    "gradient of another tensor": {**KNOWN, "i": 3, "grad": {"d": "float32", "s": [1], "k": 0}},
 }
+LIVE = {"a new one": KNOWN | {"i": 5}, "a known one": {"t": "shared", "i": 1}, "T's own": {"t": "shared", "i": -1}}
 
 def fresh():
     tensors = TrustedTensors()
     decoder = Decoder([four(1, 2)], None)
-    tensors.read(decoder, KNOWN, Incoming())
+    tensors.read(decoder, KNOWN, Incoming(may_be_live=True))
+    tensors._share(torch.zeros(3))
     return tensors
 
 def main(settings):
@@ -199,20 +285,28 @@ def main(settings):
     for name, answer in ANSWERS.items():
         tensors, decoder = fresh(), Decoder([four(3, 4)], None)
         try:
-            tensors.take(answer, decoder)
+            tensors.take(answer.get("shared", []), decoder, at_once=True)
             tensors.attach(answer, decoder, [], None)
         except WireError:
             continue
         taken.append(name)
     for name, node in VALUES.items():
-        decoder = Decoder([four(3, 4)], lambda decoder, tag, node, depth: fresh().read(decoder, node, Incoming()))
+        incoming = Incoming(may_be_live=True)
+        decoder = Decoder([four(3, 4)], lambda decoder, tag, node, depth: fresh().read(decoder, node, incoming))
         try:
             decoder.decode(node)
         except WireError:
             continue
         taken.append(name)
+    for name, node in LIVE.items():
+        decoder = Decoder([four(3, 4)], lambda decoder, tag, node, depth: fresh().read(decoder, node, Incoming()))
+        try:
+            decoder.decode(node)
+        except WireError:
+            continue
+        taken.append(f"live: {name}")
     tensor = torch.zeros(2)
-    for gradients in ([], [torch.zeros(3)], [torch.zeros(2, dtype=torch.float64)], [0.0], "x", [None, None]):
+    for gradients in ([], [torch.zeros(3)], [torch.zeros(2, dtype=torch.int64)], [0.0], "x", [None, None]):
         try:
             _checked(gradients, [tensor])
         except RemoteError:
@@ -232,7 +326,7 @@ def grader(tmp_path_factory: pytest.TempPathFactory) -> SplitGrader:
 
 @pytest.fixture(scope="module")
 def task() -> Task:
-    rules = GradingRules(shared=("Descent()",), in_place={"scaled_in_place()": (0,)})
+    rules = GradingRules(shared=("Descent()", "Descent().update()"), in_place={"scaled_in_place()": (0,)})
     return make_task(GOLD, TEST, hidden={"model_ref.py": GOLD.replace("paper2code", "of the paper")}, rules=rules)
 
 
@@ -253,7 +347,11 @@ CHEATS = {
         "return torch.tanh(x * self.weight + self.shift).detach()",
         {"test_gradients", "test_optimizer_of_the_test", "test_candidate_uses_its_own_model"},
     ),
-    "an optimizer that does nothing": ("p.sub_(self.rate", "p.sub_(0 * self.rate", {"test_optimizer_of_the_candidate"}),
+    "an optimizer that does nothing": (
+        "p.sub_(self.rate * self.state[p])",
+        "p.sub_(0 * self.rate)",
+        {"test_optimizer_of_the_candidate"},
+    ),
 }
 
 
@@ -263,6 +361,72 @@ def test_wrong_gradients_fail(grader: SplitGrader, task: Task, name: str) -> Non
     old, new, tests = CHEATS[name]
     assert old in GOLD
     assert failed(grade_text(grader, task, GOLD.replace(old, new))) == tests
+
+
+LATE = {
+    "a result that changes after it was looked at": (
+        ("return torch.tanh(x) + 1", "return nn.Parameter(torch.tanh(x) + 1)"),
+        ("return z.exp() * z.cumsum(0)", "z.data.zero_()\n    return torch.zeros(z.shape)"),
+    ),
+    "a precision in which everything is equal": (
+        ("return Square.apply(x)", "return torch.zeros(x.shape)"),
+        ("return torch.float32", "return torch.int8"),
+    ),
+    "a result whose dtype rounds the reference away": (
+        ("return torch.tanh(x) + 1", "return torch.ones(x.shape, dtype=torch.bool)"),
+    ),
+    "an object that comes twice, under a label that shares": (
+        (
+            "        return x.exp() * 3 + 1",
+            "        pass\n    def __new__(cls):\n        return Descent.first",
+        ),
+        ("        self.rate = rate\n", "        self.rate = rate\n        Descent.first = self\n"),
+        (
+            "            p.sub_(self.rate)\n",
+            (
+                "            if not isinstance(p, nn.Parameter):\n                p.zero_()\n                return torch.full(p.shape, 4.0)\n"
+                "            p.sub_(self.rate)\n"
+            ),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_what_the_comparison_rests_on_stays(grader: SplitGrader, task: Task, name: str) -> None:
+    """No candidate turns both sides of a comparison into the same: by form, by protocol or by the test itself it fails."""
+    text = GOLD
+    for old, new in LATE[name]:
+        assert old in text
+        text = text.replace(old, new)
+    assert grade_text(grader, task, text).verdict != PASSED
+
+
+def test_a_call_does_not_change_what_is_compared_with(grader: SplitGrader, task: Task) -> None:
+    """A candidate that writes into its weights while it answers: neither the reference nor the expected value moves."""
+    text = GOLD.replace(
+        "return torch.tanh(x * self.weight + self.shift)",
+        "self.weight.data.zero_()\n        return torch.tanh(self.shift) * torch.ones_like(x)",
+    )
+    assert {"test_memory_of_the_reference", "test_attribute_in_the_expectation"} <= failed(
+        grade_text(grader, task, text)
+    )
+
+
+REWRITES = {
+    "another order of the graph": "return torch.tanh(self.shift + self.weight * x)",
+    "a sparse look-up": (
+        "rows = nn.functional.embedding(torch.zeros(1, dtype=torch.long), self.weight[None], sparse=True)\n"
+        "        return torch.tanh(x * rows[0] + self.shift)"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REWRITES)
+def test_honest_rewrites_of_a_forward_pass(grader: SplitGrader, task: Task, name: str) -> None:
+    """The graph is the candidate's business."""
+    grade = grade_text(grader, task, GOLD.replace("return torch.tanh(x * self.weight + self.shift)", REWRITES[name]))
+    assert (grade.verdict, grade.message) == (PASSED, "")
 
 
 def test_no_claim_about_shared_tensors_is_believed() -> None:

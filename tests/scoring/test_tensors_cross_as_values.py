@@ -199,7 +199,7 @@ def test_tensors_arrive_as_they_were() -> None:
     wrong, forms = run_in_runtime(ROUND_TRIPS)
     assert wrong == []
     tensor, number, integer, turned = forms
-    assert tensor == {"tensor": "real", "shape": "[2, 3]"} != turned
+    assert tensor == {"tensor": "float", "shape": "[2, 3]"} != turned
     assert number == {"float": None}
     assert integer == 3
 

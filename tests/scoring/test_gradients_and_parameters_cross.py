@@ -415,8 +415,8 @@ def test_a_call_does_not_change_what_is_compared_with(grader: SplitGrader, task:
 
 REWRITES = {
     "another order of the graph": "return torch.tanh(self.shift + self.weight * x)",
-    "a sparse look-up": (
-        "rows = nn.functional.embedding(torch.zeros(1, dtype=torch.long), self.weight[None], sparse=True)\n"
+    "a look-up in a table of one row": (
+        "rows = nn.functional.embedding(torch.zeros(1, dtype=torch.long), self.weight[None], sparse=False)\n"
         "        return torch.tanh(x * rows[0] + self.shift)"
     ),
 }

@@ -1,0 +1,24 @@
+"""Guards: a model that `run` refuses and the commands that look ahead take, or fall over."""
+
+import pytest
+
+from tests.runs.command import rcb_agent_within
+
+COMMANDS = {"estimate": ["estimate"], "prompt": ["prompt", "silt/filling of the last block"]}
+NAMES = {
+    "foo/bar": "LiteLLM knows no provider 'foo'",
+    "": "names no provider",
+    "gpt-4.1": "names no provider",
+    "scripted/nope": "unknown script",
+}
+
+
+@pytest.mark.parametrize("agent", ["react", "direct"])
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_wrong_model_is_refused_as_by_run(command: str, agent: str, name: str) -> None:
+    """One line, exit code 2, and nothing on standard output."""
+    done = rcb_agent_within(*COMMANDS[command], "--agent", agent, "--model", name)
+    assert (done.code, done.out) == (2, "")
+    assert len(done.err.splitlines()) == 1
+    assert NAMES[name] in done.err

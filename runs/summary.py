@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from rcb_agent.environments.registry import is_isolated
 from rcb_agent.runs.base import Json, trial_name
 from rcb_agent.runs.store import GradeKey, RunReader
 from rcb_agent.scoring.base import NOT_MEASURED, SCOPES, UNPROTECTED
@@ -31,11 +32,17 @@ def summarise_run(reader: RunReader) -> Json:
         "path": str(reader.path),
         "suite": reader.config["suite"],
         "sandbox": reader.config["sandbox"],
-        "grading": {"mode": reader.config["mode"], "protected": reader.config["mode"] not in UNPROTECTED},
+        "grading": describe_grading(reader.config),
         "faults": reader.run["faults"],
         "imported": reader.run.get("imported"),
         "arms": arms,
     }
+
+
+def describe_grading(config: Json) -> Json:
+    """Say how a run is graded; it is protected only where candidates can neither reach the hidden tests nor see them."""
+    protected = config["mode"] not in UNPROTECTED and is_isolated(config["sandbox"])
+    return {"mode": config["mode"], "protected": protected}
 
 
 def unmeasured_reasons(reader: RunReader, limit: int = 5) -> list[str]:

@@ -9,9 +9,10 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from rcb_agent.environments.registry import is_isolated
 from rcb_agent.runs.base import Json
 from rcb_agent.runs.leaderboard import BoardRequest, make_board, rank_records
-from rcb_agent.runs.screen import open_console, visible
+from rcb_agent.runs.screen import NO_ISOLATION, open_console, visible
 from rcb_agent.scoring.base import UNPROTECTED
 
 _NAME_WIDTH = 33
@@ -116,9 +117,7 @@ def _notes(document: Json) -> list[str]:
 
 
 def _arm_note(arm: Json) -> str:
-    remarks = [f"scope diff, mode {arm['mode']}{' (unprotected)' if arm['mode'] in UNPROTECTED else ''}"]
-    if arm["imported"]:
-        remarks = [f"imported from {arm['imported']['file']}, not measured by rcb-agent"]
+    remarks = _conditions(arm)
     if arm["partial"]:
         remarks.append(
             f"covers {arm['tasks']} tasks of {arm['papers']} papers, beside the published models over the same"
@@ -136,9 +135,19 @@ def _arm_note(arm: Json) -> str:
     return "; ".join(remarks)
 
 
+def _conditions(arm: Json) -> list[str]:
+    if arm["imported"]:
+        return [f"imported from {arm['imported']['file']}, not measured by rcb-agent"]
+    remarks = [f"scope diff, mode {arm['mode']}{' (unprotected)' if arm['mode'] in UNPROTECTED else ''}"]
+    if not is_isolated(arm["sandbox"]):
+        remarks.append(f"sandbox {arm['sandbox']}: not isolated, {NO_ISOLATION}")
+    return remarks
+
+
 _CSV = (
     *("kind", "over", "id", "name", "developer", "cutoff", "trials", "tasks", "papers", "lines", "passed"),
     *("not_measured", "pass_rate", "scaled_pass_rate", "low", "high", "outermost", "safe", "hard"),
+    *("sandbox", "grading", "protected"),
 )
 
 
@@ -159,4 +168,6 @@ def _csv_row(kind: str, over: str, record: Json) -> list[Any]:
     keys = ("id", "pretty_name", "developer", "cutoff", "trials", "tasks", "papers", "loc_total", "passed")
     values = [record[key] for key in (*keys, "not_measured", "pass_rate", "scaled_pass_rate")]
     views = [(record[view] or {}).get("scaled_pass_rate") for view in ("outermost", "safe", "hard")]
-    return [kind, over, *values, *(record["interval"] or (None, None)), *views]
+    grading = record.get("grading", {})
+    conditions = [record.get("sandbox"), grading.get("mode"), grading.get("protected")]
+    return [kind, over, *values, *(record["interval"] or (None, None)), *views, *conditions]

@@ -12,7 +12,7 @@ from typing import Any
 from rcb_agent.errors import UsageError
 from rcb_agent.runs.base import Json
 from rcb_agent.runs.store import GradeKey, RunReader, find_run
-from rcb_agent.runs.summary import rows_of
+from rcb_agent.runs.summary import describe_grading, rows_of
 from rcb_agent.scoring.base import FAILED, PASSED
 from rcb_agent.scoring.intervals import BOOTSTRAP, plain_interval, scaled_interval
 from rcb_agent.scoring.metrics import Row, outermost, summarise
@@ -170,6 +170,8 @@ class _Board:
                 "model": arm["model"],
                 "suite": reader.config["suite"],
                 "mode": reader.config["mode"],
+                "grading": describe_grading(reader.config),
+                "sandbox": reader.config["sandbox"],
                 "imported": reader.run.get("imported"),
                 "tasks_unknown": left,
             },

@@ -25,14 +25,10 @@ MASKING = """\
 raise SystemExit("this file is read, never run")
 
 class File:
-    def build_replaced_code(self, placeholder_lines=None, snippet=None):
-        num_lines = len(snippet.code.get_code_lines())
-        if placeholder_lines is None:
-            placeholder_lines = [
-                f"# MISSING: {snippet.name}",
-                f"# {num_lines} LINES",
-            ]
-        return placeholder_lines
+    def build_replaced_code(self, snippet):
+        num_lines = self.count(snippet)
+        placeholder_lines = [f"# MISSING: {snippet.name}", f"# {num_lines} LINES"]
+        return self.put(placeholder_lines)
 """
 
 PAPERS = """\

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Self
 
+from rcb_agent.errors import UsageError
 from rcb_agent.runs.screen import visible
 from rcb_agent.tasks.origins import load_origin
 from rcb_agent.tasks.pull import PullRequest, pull_suite
@@ -14,6 +15,8 @@ from rcb_agent.tasks.pull import PullRequest, pull_suite
 def pull(options: Mapping[str, Any]) -> None:
     """Pull the suite that the options name and say what is there now."""
     origin = load_origin(options["name"])
+    if options["source"] is not None and not options["source"].strip():
+        raise UsageError("--from is empty: give a path or an address, or leave it out for the published one")
     request = PullRequest(options["source"], options["commit"], options["force"])
     with _Screen() as screen:
         record = pull_suite(origin, request, screen)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from rcb_agent.errors import EnvironmentFault, TaskError
-from rcb_agent.tasks.fetching import Fetcher, check_commit, name_source
+from rcb_agent.tasks.fetching import Fetcher, check_commit, name_source, without_password
 from rcb_agent.tasks.origins import RECORD, Origin, Pulled, is_whole, read_record, tree_digest
 from rcb_agent.tasks.suites import LoadedSuite, read_suite
 
@@ -51,9 +51,15 @@ def pull_suite(origin: Origin, request: PullRequest, watch: PullWatch) -> Pulled
         _sweep(origin.home, keep=read_record(origin))
         there = None if request.force else _find_present(origin, commit)
         if there is not None:
-            watch.remark(f"{origin.name}: already pulled, {there} (--force to renew)")
+            watch.remark(f"{origin.name}: already pulled, {there} ({_how_to_renew(request)})")
             return there
         return _pull(origin, source, commit, watch)
+
+
+def _how_to_renew(request: PullRequest) -> str:
+    if request.source is None:
+        return "--force to renew"
+    return f"--from {without_password(request.source)} was not looked at: --force to pull from there"
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from rcb_agent.errors import EnvironmentFault, TaskError
 from rcb_agent.tasks.origins import RECORD, Origin, pulled_root, read_record, tree_digest
 from rcb_agent.tasks.pull import PullRequest, pull_suite
 from rcb_agent.tasks.suites import load_suite, read_suite
+from tests.runs.command import rcb_agent_within
 from tests.tasks.conftest import WriteSuite
 from tests.tasks.tiny_repository import Heard, commit_all, facts_file, git, tiny_origin
 
@@ -128,6 +129,23 @@ def test_again_is_no_work_unless_asked(origin: Origin) -> None:
     assert again.folder != first.folder
     assert again.digest == first.digest
     assert not left_over(origin)
+
+
+def test_a_source_that_was_not_looked_at_is_said(origin: Origin, upstream: Path) -> None:
+    """What is there may have come from elsewhere; a password in the address is not repeated."""
+    pull_suite(origin, PullRequest(), Heard())
+    for source, shown in ((str(upstream), str(upstream)), ("https://me:secret@127.0.0.1/x", "https://127.0.0.1/x")):
+        heard = Heard()
+        pull_suite(origin, PullRequest(source), heard)
+        assert f"--from {shown} was not looked at: --force" in heard.remarks[0]
+
+
+@pytest.mark.parametrize("source", ["", " "])
+def test_an_empty_source_is_no_source(source: str) -> None:
+    """It is not taken for the published address."""
+    done = rcb_agent_within("tasks", "pull", "researchcodebench", "--from", source)
+    assert done.code == 2
+    assert "--from is empty" in done.err
 
 
 def test_what_is_not_published_is_not_kept(tmp_path: Path, upstream: Path) -> None:

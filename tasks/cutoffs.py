@@ -4,9 +4,11 @@ A cutoff "2024-11" is some day of that month; what follows from it is only said 
 """
 
 import json
+import re
 from calendar import monthrange
 from dataclasses import dataclass
 from datetime import date
+from difflib import get_close_matches
 from functools import lru_cache
 from importlib.resources import files
 
@@ -28,10 +30,11 @@ class Cutoff:
 
 @dataclass(frozen=True, slots=True)
 class KnownCutoff:
-    """A line of the table: a model under its published id and its providers' names, and who said so when."""
+    """A line of the table: a model under its published id, its providers' names and as it is shown, and who said so when."""
 
     model: str
     names: tuple[str, ...]
+    shown: str
     cutoff: Cutoff
     source: str
     stated: str
@@ -41,23 +44,28 @@ def read_cutoff(text: str) -> Cutoff:
     """Read ``2024-11-17`` or ``2024-11``. Raises ValueError."""
     year, _, rest = text.partition("-")
     month, dash, day = rest.partition("-")
-    if not (len(year) == 4 and len(month) == 2 and len(day) == (2 if dash else 0)):
+    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}(-[0-9]{2})?", text):
         raise ValueError(f"{text!r} is no date like 2024-11-17 or 2024-11")
-    if dash:
-        exact = date.fromisoformat(text)
-        return Cutoff(text, exact, exact)
-    first = date(int(year), int(month), 1)
-    return Cutoff(text, first, first.replace(day=monthrange(first.year, first.month)[1]))
+    try:
+        first = date(int(year), int(month), int(day) if dash else 1)
+    except ValueError:
+        raise ValueError(f"{text!r}: there is no such date") from None
+    return Cutoff(text, first, first if dash else first.replace(day=monthrange(first.year, first.month)[1]))
 
 
 @lru_cache(maxsize=1)
 def load_cutoffs() -> tuple[KnownCutoff, ...]:
-    """Read the shipped table."""
-    table = json.loads((files("rcb_agent.tasks") / "data" / "researchcodebench" / "cutoffs.json").read_text("utf-8"))
+    """Read the shipped table; the names that are shown stand beside the published passes."""
+    table, published = (
+        json.loads((files("rcb_agent.tasks") / "data" / "researchcodebench" / name).read_text("utf-8"))
+        for name in ("cutoffs.json", "published.json")
+    )
+    shown = {model["id"]: model["pretty_name"] for model in published["models"]}
     return tuple(
         KnownCutoff(
             entry["model"],
             tuple(entry["names"]),
+            shown.get(entry["model"], entry["model"]),
             read_cutoff(entry["cutoff"]),
             table["sources"][entry["source"]],
             entry["stated"],
@@ -67,18 +75,38 @@ def load_cutoffs() -> tuple[KnownCutoff, ...]:
 
 
 def find_cutoff(model: str) -> KnownCutoff | None:
-    """Look a model up by its published id or a provider's name, with or without ``provider/``; None when unknown."""
-    wanted = {model.casefold(), model.rpartition("/")[2].casefold()}
-    known = (entry for entry in load_cutoffs() if wanted & {name.casefold() for name in (entry.model, *entry.names)})
-    return next(known, None)
+    """Look a model up by any of its names, with or without ``provider/``, whatever its case and punctuation; None when unknown."""
+    known = _known_names()
+    return known.get(plain_name(model)) or known.get(plain_name(model.rpartition("/")[2]))
+
+
+def plain_name(name: str) -> str:
+    """Return the letters and digits of a name alone: ``O3 (High)``, ``O3_HIGH`` and ``o3-high`` are one."""
+    return "".join(character for character in name.casefold() if character.isalnum())
+
+
+@lru_cache(maxsize=1)
+def _known_names() -> dict[str, KnownCutoff]:
+    return {plain_name(name): entry for entry in load_cutoffs() for name in (entry.model, entry.shown, *entry.names)}
+
+
+def _say_near(text: str) -> str:
+    """Name the known models that are written nearly so."""
+    known = _known_names()
+    near = get_close_matches(plain_name(text), known, n=5, cutoff=0.6)
+    shown = list(dict.fromkeys(known[name].shown for name in near))[:3]
+    return f" (near it: {', '.join(shown)})" if shown else ""
 
 
 def resolve_cutoff(text: str) -> Cutoff:
     """Read a date, or look a model up. Raises UsageError when it is neither."""
+    if known := find_cutoff(text):
+        return known.cutoff
     try:
         return read_cutoff(text)
-    except ValueError:
-        known = find_cutoff(text)
-    if known is None:
-        raise UsageError(f"{text!r}: no cutoff of such a model is known here: give the date, 2025-03 or 2025-03-31")
-    return known.cutoff
+    except ValueError as error:
+        if text[:4].isdecimal():
+            raise UsageError(f"{error}: give the date, 2025-03 or 2025-03-31") from None
+    raise UsageError(
+        f"{text!r}: no cutoff of such a model is known here{_say_near(text)}: give the date, 2025-03 or 2025-03-31"
+    )

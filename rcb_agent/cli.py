@@ -351,7 +351,7 @@ def _on_sigterm(*_: object) -> NoReturn:
     raise _Terminated
 
 
-_GO_ON = "what is recorded is kept; the same command with --out, or `rcb-agent resume RUN`, goes on"
+_GO_ON = ": what is recorded is kept; the same command with --out, or `rcb-agent resume RUN`, goes on"
 
 
 def main() -> NoReturn:
@@ -362,16 +362,16 @@ def main() -> NoReturn:
     except SystemExit:
         raise
     except BaseException as error:  # noqa: BLE001 - the last boundary: everything becomes a line and a code
-        _leave(*_explain(error))
+        _leave(*_explain(error, go_on=_GO_ON if sys.argv[1:2] in (["run"], ["resume"]) else ""))
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _explain(error: BaseException) -> tuple[str, int]:
-    """Return the line to say and the exit code."""
+def _explain(error: BaseException, *, go_on: str = "") -> tuple[str, int]:
+    """Return the line to say and the exit code; ``go_on`` is what an interrupted command adds to it."""
     if isinstance(error, KeyboardInterrupt | click.exceptions.Abort):
-        return f"interrupted: {_GO_ON}", 130
+        return f"interrupted{go_on}", 130
     if isinstance(error, _Terminated):
-        return f"terminated: {_GO_ON}", 143
+        return f"terminated{go_on}", 143
     if isinstance(error, click.ClickException):
         error.show()
         return "", error.exit_code

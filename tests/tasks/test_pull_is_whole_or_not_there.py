@@ -279,6 +279,25 @@ def test_a_killed_pull_leaves_the_old_one(origin: Origin, tmp_path: Path) -> Non
     assert not left_over(origin)
 
 
+def test_an_ended_pull_speaks_of_no_run() -> None:
+    """It has no records and nothing to resume: the line says that it ended, and no more."""
+
+    class Waiting(Stalled):
+        asked, over = threading.Event(), threading.Event()
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Waiting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        words = ["tasks", "pull", "researchcodebench", "--from", f"http://127.0.0.1:{server.server_port}/"]
+        command = [sys.executable, "-m", "rcb_agent", *words]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            assert Waiting.asked.wait(30)
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=30)
+        Waiting.over.set()
+        server.shutdown()
+    assert (process.returncode, err.splitlines()[-1]) == (143, "rcb-agent: terminated")
+
+
 def test_no_git_and_no_room_are_the_machines_faults(
     origin: Origin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -164,6 +164,12 @@ def check_models(arms: Sequence[Arm], *, capped: bool = False) -> None:
         if arm.agent not in CONTROLS:
             needed = arm.price is None and (capped or arm.max_cost is not None)
             prepare_model(arm.model, sampling_of(arm), needs_price=needed)
+            _check_protocol(arm)
+
+
+def _check_protocol(arm: Arm) -> None:
+    if arm.tools and arm.tool_protocol == "json" and arm.model.startswith("scripted/"):
+        raise UsageError(f"--tool-protocol json: {arm.model} is a script, and scripts speak native calls only")
 
 
 def make_grader(conditions: Conditions, root: Path) -> Grader:

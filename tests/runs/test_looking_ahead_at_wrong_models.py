@@ -1,7 +1,12 @@
-"""Guards: a model that `run` refuses and the commands that look ahead take, or fall over."""
+"""Guards: a model that `run` refuses and the commands that look ahead take, or fall over; a script asked what it cannot."""
+
+from dataclasses import replace
 
 import pytest
 
+from rcb_agent.errors import UsageError
+from rcb_agent.runs.config import ArmOptions, build_arms
+from rcb_agent.runs.plan import check_models
 from tests.runs.command import rcb_agent_within
 
 COMMANDS = {"estimate": ["estimate"], "prompt": ["prompt", "silt/filling of the last block"]}
@@ -22,3 +27,13 @@ def test_a_wrong_model_is_refused_as_by_run(command: str, agent: str, name: str)
     assert (done.code, done.out) == (2, "")
     assert len(done.err.splitlines()) == 1
     assert NAMES[name] in done.err
+
+
+def test_a_script_speaks_native_calls_only() -> None:
+    """`run` and what looks ahead ask the same question; an agent without tools has no protocol to refuse."""
+    done = rcb_agent_within("estimate", "--tool-protocol", "json")
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    options = ArmOptions(models=("scripted/demo",), common={"tool_protocol": "json"})
+    with pytest.raises(UsageError, match="native calls only"):
+        check_models(build_arms(options))
+    check_models(build_arms(replace(options, agents=("direct",))))

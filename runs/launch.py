@@ -106,6 +106,8 @@ def _carry_out(plan: Plan, store: RunStore, options: Mapping[str, Any]) -> Json:
                 execute(plan, store, Pace(options["workers"] or default_workers(), caps), watch)
         except ModelUnavailable:
             store.discard_if_empty()
+            if not store.path.exists():
+                sys.stderr.write(f"rcb-agent: nothing was recorded, so {visible(str(store.path))} is not kept\n")
             raise
         document = summarise_run(store)
         reasons = unmeasured_reasons(store)

@@ -84,6 +84,7 @@ def test_nothing_listening_is_one_line_exit_5_and_no_folder(tmp_path: Path) -> N
     done = run(tmp_path, dead)
     assert done.code == 5
     assert "OPENAI_API_BASE" in done.err.splitlines()[-1]
+    assert "nothing was recorded" in done.err.splitlines()[-2]
     assert "Traceback" not in done.err
     assert done.out == ""
     assert not (tmp_path / "run").exists()

@@ -174,8 +174,10 @@ def test_a_command_against_its_supervisor(
     assert stranger.poll() is None
 
 
+# A shell's background job, CI's perhaps, has SIGINT ignored: the harness of the test has it as a terminal gives it.
 HARNESS = """\
-import sys, threading
+import signal, sys, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from pathlib import Path
 from rcb_agent.environments.base import Runtime, SandboxSpec
 from rcb_agent.environments.host import open_host

@@ -7,8 +7,8 @@ import pytest
 from rcb_agent.scoring.base import PASSED, Grade
 from rcb_agent.scoring.split import SplitGrader
 from rcb_agent.tasks.base import GradingRules, Task
-from tests.scoring.support import OPEN, grade_text, make_task
-from tests.scoring.torch_support import NEEDS_TORCH, run_in_runtime, torch_runtime
+from tests.scoring.support import grade_text, make_task
+from tests.scoring.torch_support import NEEDS_TORCH, make_torch_grader, run_in_runtime
 
 pytestmark = NEEDS_TORCH
 
@@ -178,10 +178,7 @@ class TestModel(unittest.TestCase):
 
 @pytest.fixture(scope="module")
 def grader(tmp_path_factory: pytest.TempPathFactory) -> SplitGrader:
-    def runtime_of(_: str) -> object:
-        return torch_runtime()
-
-    return SplitGrader(OPEN, runtime_of, cache=tmp_path_factory.mktemp("preflight"))  # type: ignore[arg-type]
+    return make_torch_grader(tmp_path_factory.mktemp("preflight"))
 
 
 @pytest.fixture(scope="module")
@@ -262,6 +259,6 @@ def test_a_runtime_without_torch_never_pays_for_it(tmp_path: Path) -> None:
         "import sys, unittest\nimport model\n\nclass T(unittest.TestCase):\n    def test_seen(self):\n"
         "        self.assertFalse(model.seen() or 'torch' in sys.modules)\n"
     )
-    grader = SplitGrader(OPEN, lambda _: torch_runtime(), cache=tmp_path)  # type: ignore[arg-type,return-value]
+    grader = make_torch_grader(tmp_path)
     task = make_task(seen.replace("'seen'>", '"seen">'), test)
     assert grade_text(grader, task, seen).verdict == PASSED

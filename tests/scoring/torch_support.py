@@ -3,6 +3,7 @@
 import json
 import subprocess
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from rcb_agent.environments.base import Runtime
 from rcb_agent.environments.runtimes import load_runtime
 from rcb_agent.errors import RcbAgentError
 from rcb_agent.scoring import programs
-from tests.scoring.support import SANDBOXED
+from rcb_agent.scoring.split import SplitGrader
+from tests.scoring.support import OPEN, SANDBOXED
 
 BUILD = "rcb-agent env build minp"
 
@@ -29,6 +31,11 @@ NEEDS_TORCH = [
     *SANDBOXED,
     pytest.mark.skipif(torch_runtime() is None, reason=f"the runtime minp (torch) is not built: {BUILD}"),
 ]
+
+
+def make_torch_grader(cache: Path) -> SplitGrader:
+    """A grader whose papers all need torch."""
+    return SplitGrader(OPEN, lambda _: load_runtime("minp"), cache=cache)
 
 
 def run_in_runtime(script: str) -> Any:

@@ -62,16 +62,10 @@ def cpu_below(pid: int) -> Callable[[], float]:
     return read
 
 
-def first_process(box: BubblewrapSandbox) -> int:
-    """Host process id of PID 1 of a sandbox."""
-    outer = box._carrier.process.pid  # noqa: SLF001 -- a measurement looks inside
-    return int(Path(f"/proc/{outer}/task/{outer}/children").read_text().split()[0])
-
-
 def compare(command: Sequence[str], plain: Sequence[str], box: BubblewrapSandbox, repeats: int) -> str:
     """One row of the table."""
     bare, boxed = Sample(), Sample()
-    inside = cpu_below(first_process(box))
+    inside = cpu_below(box._carrier.pid)  # noqa: SLF001 -- a measurement looks inside
     for _ in range(repeats):
         bare.measure(lambda: subprocess.run(plain, capture_output=True, check=True), own_cpu)
         boxed.measure(lambda: box.run(command, timeout=30), inside)

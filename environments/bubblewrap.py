@@ -26,6 +26,7 @@ from rcb_agent.environments.supervised import (
     Carrier,
     SupervisedSandbox,
     close_pipes,
+    open_pipes,
     supervisor_config,
 )
 from rcb_agent.errors import EnvironmentFault, SandboxLost
@@ -61,8 +62,9 @@ class Shell:
         end_process(self.process)
 
     def release(self) -> None:
-        """Give back the descriptor and the cgroup."""
+        """Give back the descriptors and the cgroup."""
         with self._lock:
+            close_pipes(self.process)
             if self._handle >= 0:
                 os.close(self._handle)
                 self._handle = -1
@@ -102,11 +104,12 @@ def open_bubblewrap(spec: SandboxSpec) -> BubblewrapSandbox:
         raise EnvironmentFault(message) from None
     carrier = Carrier(
         "bubblewrap",
-        process,
+        *open_pipes(process),
         describe_enforcement(group, spec.limits, as_root=as_root),
         shell.kill,
         shell.release,
         shell.memory_kills,
+        inner,
     )
     sandbox = BubblewrapSandbox(carrier)
     try:

@@ -31,7 +31,14 @@ from rcb_agent.environments.cgroups import ControlGroup, open_group
 from rcb_agent.environments.ending import PRIVATE_PREFIX, all_processes, open_handle, remove_folder, send
 from rcb_agent.environments.interpreters import Interpreter, describe_interpreter
 from rcb_agent.environments.layout import ENVIRONMENT
-from rcb_agent.environments.supervised import INTERPRETER_OPTIONS, Carrier, SupervisedSandbox, supervisor_config
+from rcb_agent.environments.supervised import (
+    INTERPRETER_OPTIONS,
+    Carrier,
+    SupervisedSandbox,
+    close_pipes,
+    open_pipes,
+    supervisor_config,
+)
 from rcb_agent.errors import EnvironmentFault, SandboxLost
 
 END_SECONDS = 10.0
@@ -67,8 +74,9 @@ class PlainProcess:
                 end_strays(self.mark, self.group)
 
     def release(self) -> None:
-        """Remove the folder and the cgroup."""
+        """Close the pipes, remove the folder and the cgroup."""
         with self._lock:
+            close_pipes(self.process)
             remove_folder(str(self.place))
             if self.group is not None:
                 self.group.remove()
@@ -123,7 +131,10 @@ def open_host(spec: SandboxSpec) -> HostSandbox:
         raise EnvironmentFault(f"a process on the host could not be started: {error}") from None
     plain = PlainProcess(process, place, secrets.token_hex(16), join_group(process, spec.limits))
     enforcement = describe_enforcement(plain.group, spec.limits)
-    sandbox = HostSandbox(Carrier("host", process, enforcement, plain.kill, plain.release, plain.memory_kills))
+    carrier = Carrier(
+        "host", *open_pipes(process), enforcement, plain.kill, plain.release, plain.memory_kills, process.pid
+    )
+    sandbox = HostSandbox(carrier)
     try:
         sandbox.start(make_config(spec, plain, path), spec.files)
     except SandboxLost:

@@ -66,17 +66,22 @@ INTERPRETER_OPTIONS = ("-I", "-S", "-B", "-c", BOOTSTRAP)
 class Carrier:
     """What holds a supervisor.
 
-    ``kill`` ends it and everything in it at once; ``release`` removes what it leaves on the machine, after its
-    process has ended; ``memory_kills`` counts processes the kernel has ended for lack of memory. All three may
-    be called from any thread, ``kill`` and ``release`` more than once.
+    ``inlet`` and ``outlet`` are non-blocking descriptors: what is written to the one is the supervisor's input, its
+    output is read from the other; they may be the same. ``kill`` ends it and everything in it at once, so that a
+    waiting reader meets the end; ``release`` closes both descriptors and removes what is left on the machine,
+    after ``kill`` and when nobody uses them any more; ``memory_kills`` counts processes the kernel has ended for
+    lack of memory. All three may be called from any thread, ``kill`` and ``release`` more than once. ``pid`` is
+    the supervisor's process as the machine numbers it, 0 where that is not known.
     """
 
     kind: str
-    process: subprocess.Popen[bytes]
+    inlet: int
+    outlet: int
     enforcement: Mapping[str, str]
     kill: Callable[[], None]
     release: Callable[[], None]
     memory_kills: Callable[[], int]
+    pid: int = 0
 
 
 @lru_cache(maxsize=1)
@@ -126,15 +131,11 @@ def supervisor_config(
 
 
 class Channel:
-    """Frames over the two pipes of a supervisor's process, each with a deadline."""
+    """Frames over the two descriptors of a supervisor, each with a deadline."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        if process.stdin is None or process.stdout is None:
-            raise EnvironmentFault("a supervisor needs pipes for its input and output")
-        self._to = process.stdin.fileno()
-        self._from = process.stdout.fileno()
-        os.set_blocking(self._to, False)
-        os.set_blocking(self._from, False)
+    def __init__(self, inlet: int, outlet: int) -> None:
+        self._to = inlet
+        self._from = outlet
 
     def send(self, meta: dict[str, Any], blob: bytes, deadline: float) -> None:
         """Write one frame or raise SandboxLost."""
@@ -189,7 +190,7 @@ class SupervisedSandbox:
     def __init__(self, carrier: Carrier) -> None:
         self._carrier = carrier
         self._enforcement = dict(carrier.enforcement)
-        self._channel = Channel(carrier.process)
+        self._channel = Channel(carrier.inlet, carrier.outlet)
         self._turn = threading.Lock()
         self._ending = threading.Lock()
         self._lost = ""
@@ -311,8 +312,7 @@ class SupervisedSandbox:
             self._lost = self._lost or "the sandbox is closed"
             self._carrier.kill()
             with self._turn:  # whoever was waiting for an answer has its error by now
-                close_pipes(self._carrier.process)
-            self._carrier.release()
+                self._carrier.release()
 
     def _ask(self, request: dict[str, Any], blob: bytes, seconds: float) -> tuple[dict[str, Any], bytes]:
         meta, answer = self._exchange({**request, "timeout": seconds}, blob, seconds + GRACE_SECONDS)
@@ -334,6 +334,16 @@ class SupervisedSandbox:
                 self._lost = self._lost or str(loss)
                 self._carrier.kill()
                 raise
+
+
+def open_pipes(process: subprocess.Popen[bytes]) -> tuple[int, int]:
+    """Return the harness's ends of a process's input and output, which stay the process object's own, made non-blocking."""
+    if process.stdin is None or process.stdout is None:
+        raise EnvironmentFault("a supervisor needs pipes for its input and output")
+    ends = process.stdin.fileno(), process.stdout.fileno()
+    for end in ends:
+        os.set_blocking(end, False)
+    return ends
 
 
 def close_pipes(process: subprocess.Popen[bytes]) -> None:

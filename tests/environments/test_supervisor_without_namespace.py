@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rcb_agent.environments.supervised import INTERPRETER_OPTIONS, Carrier, SupervisedSandbox
+from rcb_agent.environments.supervised import INTERPRETER_OPTIONS, Carrier, SupervisedSandbox, close_pipes, open_pipes
 from rcb_agent.errors import SandboxFileError, SandboxLost
 
 
@@ -21,11 +21,19 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def plain(place: Path) -> Iterator[SupervisedSandbox]:
-    process = subprocess.Popen(
+def process() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
         [sys.executable, *INTERPRETER_OPTIONS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    sandbox = SupervisedSandbox(Carrier("plain", process, {}, process.kill, process.wait, lambda: 0))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def plain(process: subprocess.Popen[bytes], place: Path) -> Iterator[SupervisedSandbox]:
+    def release() -> None:
+        process.wait()
+        close_pipes(process)
+
+    sandbox = SupervisedSandbox(Carrier("plain", *open_pipes(process), {}, process.kill, release, lambda: 0))
     config = {
         "workdir": str(place),
         "environment": {"PATH": os.environ["PATH"]},
@@ -67,7 +75,7 @@ def test_a_time_limit_and_files(plain: SupervisedSandbox, place: Path) -> None:
         plain.read("../outside")
 
 
-def test_it_ends_when_its_input_ends(plain: SupervisedSandbox) -> None:
+def test_it_ends_when_its_input_ends(plain: SupervisedSandbox, process: subprocess.Popen[bytes]) -> None:
     """Also in the middle of a command, with what the command has started."""
     import threading
 
@@ -83,7 +91,6 @@ def test_it_ends_when_its_input_ends(plain: SupervisedSandbox) -> None:
     while time.monotonic() < deadline and not pids(mark):
         time.sleep(0.02)
     assert pids(mark)
-    process = plain._carrier.process
     assert process.stdin is not None
     process.stdin.close()
     assert process.wait(5) == 0

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any
 
@@ -90,7 +91,8 @@ def open_bubblewrap(spec: SandboxSpec) -> BubblewrapSandbox:
     program = find_bubblewrap()
     as_root = os.geteuid() == 0
     arguments = [*identity_arguments(as_root=as_root), *mount_arguments(spec)]
-    process, inner = start_bubblewrap(program, arguments, spec)
+    python = str(describe_interpreter(spec.runtime.python).executable)
+    process, inner = start_bubblewrap(program, arguments, (python, *INTERPRETER_OPTIONS), spec.sockets)
     group = None
     try:
         group = open_group(spec.limits)
@@ -132,20 +134,25 @@ def find_bubblewrap() -> str:
     return program
 
 
-def identity_arguments(*, as_root: bool) -> list[str]:
+def identity_arguments(*, as_root: bool, capabilities: Sequence[str] = ROOT_CAPABILITIES) -> list[str]:
     """Namespaces and user."""
     arguments = [*NAMESPACES, "--as-pid-1", "--new-session", "--hostname", "sandbox"]
     if not as_root:
         return [*arguments, "--unshare-user", "--uid", str(SANDBOX_UID), "--gid", str(SANDBOX_UID)]
     arguments += ["--cap-drop", "ALL"]
-    for name in ROOT_CAPABILITIES:
+    for name in capabilities:
         arguments += ["--cap-add", name]
     return arguments
 
 
-def start_bubblewrap(program: str, arguments: list[str], spec: SandboxSpec) -> tuple[subprocess.Popen[bytes], int]:
-    """Start ``bwrap`` and return it with the process id of the first process inside."""
-    python = describe_interpreter(spec.runtime.python).executable
+def start_bubblewrap(
+    program: str,
+    arguments: list[str],
+    inside: Sequence[str],
+    descriptors: Sequence[int],
+    environment: Mapping[str, str] | None = None,
+) -> tuple[subprocess.Popen[bytes], int]:
+    """Start ``bwrap`` with a command and return it with the process id of the first process inside."""
     with ExitStack() as stack:
         files: list[int] = []
         options: list[str] = []
@@ -157,12 +164,12 @@ def start_bubblewrap(program: str, arguments: list[str], spec: SandboxSpec) -> t
         with os.fdopen(info_writer, "wb"):
             command = [program, *options, *arguments, "--info-fd", str(info_writer), "--chdir", "/", "--"]
             process = subprocess.Popen(
-                [*command, str(python), *INTERPRETER_OPTIONS],
+                [*command, *inside],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                pass_fds=(*files, info_writer, *spec.sockets),
-                env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+                pass_fds=(*files, info_writer, *descriptors),
+                env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **(environment or {})},
             )
         return process, read_inner_pid(info, process)
 

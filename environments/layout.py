@@ -49,16 +49,22 @@ ENVIRONMENT = {
 }
 
 
-def mount_arguments(spec: SandboxSpec) -> list[str]:
-    """Everything below ``/``, in the order in which it is mounted."""
+def mount_arguments(spec: SandboxSpec, *, writable: bool = True) -> list[str]:
+    """Everything below ``/``, in the order in which it is mounted.
+
+    With ``writable`` False the places to write to are empty folders for somebody else to mount on, who as root also
+    needs to see the machine's own ``/proc`` to be allowed one of his own.
+    """
+    plain_proc = writable or os.geteuid() != 0
     interpreter = describe_interpreter(spec.runtime.python)
     return [
         *system_arguments(interpreter),
         *python_arguments(spec.runtime.python, interpreter),
         *cover_arguments(interpreter, hidden_paths()),
         *bind_arguments(spec.binds),
-        *writable_arguments(spec.limits),
-        *("--proc", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"),
+        *(writable_arguments(spec.limits) if writable else empty_arguments(spec.limits)),
+        *(("--proc", "/proc") if plain_proc else ("--bind", "/proc", "/proc")),
+        *("--remount-ro", "/dev", "--remount-ro", "/"),
     ]
 
 
@@ -174,14 +180,28 @@ def bind_arguments(binds: tuple[Bind, ...]) -> Iterator[str]:
         yield from ("--ro-bind", str(bind.source), bind.target)
 
 
-def writable_arguments(limits: Limits) -> Iterator[str]:
-    """The only places that can be written to, each of bounded size."""
+def writable_folders(limits: Limits) -> tuple[tuple[str, int, str], ...]:
+    """Return path, bytes and mode of the only places that can be written to."""
     # They count as memory: all of them full must leave half of it, or nothing could be started any more.
     megabytes = min(limits.disk_mb, max(limits.memory_mb // 8, 8))
-    size = str(megabytes << 20)
-    home = str(min(megabytes, HOME_MEGABYTES) << 20)
+    size = megabytes << 20
+    return (
+        (WORKDIR, size, "0755"),
+        (HOME, min(megabytes, HOME_MEGABYTES) << 20, "0755"),
+        ("/tmp", size, "1777"),  # noqa: S108 -- the sandbox's own
+        ("/dev/shm", size, "1777"),  # noqa: S108 -- as above
+    )
+
+
+def writable_arguments(limits: Limits) -> Iterator[str]:
+    """The writable places, each of bounded size."""
     yield from ("--perms", "0755", "--dir", str(Path(HOME).parent))
-    yield from ("--perms", "0755", "--size", size, "--tmpfs", WORKDIR)
-    yield from ("--perms", "0755", "--size", home, "--tmpfs", HOME)
-    yield from ("--perms", "1777", "--size", size, "--tmpfs", "/tmp")  # noqa: S108 -- the sandbox's own
-    yield from ("--perms", "1777", "--size", size, "--tmpfs", "/dev/shm")  # noqa: S108 -- as above
+    for path, size, mode in writable_folders(limits):
+        yield from ("--perms", mode, "--size", str(size), "--tmpfs", path)
+
+
+def empty_arguments(limits: Limits) -> Iterator[str]:
+    """The same places as folders for somebody else to mount on."""
+    yield from ("--perms", "0755", "--dir", str(Path(HOME).parent))
+    for path, _, _ in writable_folders(limits):
+        yield from ("--perms", "0755", "--dir", path)

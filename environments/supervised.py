@@ -84,16 +84,24 @@ class Carrier:
     pid: int = 0
 
 
-@lru_cache(maxsize=1)
-def supervisor_sources() -> tuple[list[list[Any]], bytes]:
-    """Return names of the supervisor's modules with the lengths of source and compiled code, and all of these joined."""
+@lru_cache(maxsize=2)
+def supervisor_sources(parts: tuple[str, ...] = PARTS) -> tuple[list[list[Any]], bytes]:
+    """Return names of a program's modules with the lengths of source and compiled code, and all of these joined.
+
+    The last module's ``main`` takes over."""
     package = "rcb_agent.environments"
     folder = resources.files(package)
-    sources = [folder.joinpath(f"{part}.py").read_bytes() for part in PARTS]
+    sources = [folder.joinpath(f"{part}.py").read_bytes() for part in parts]
     compiled = [marshal.dumps(compile_part(text)) for text in sources]
-    rows = zip(PARTS, sources, compiled, strict=True)
+    rows = zip(parts, sources, compiled, strict=True)
     table = [[package, f"{package}.{part}", len(text), len(code)] for part, text, code in rows]
     return table, b"".join(text + code for text, code in zip(sources, compiled, strict=True))
+
+
+def program_frame(parts: tuple[str, ...], config: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """Return what BOOTSTRAP reads: modules of this package, by which version they were compiled, what to tell them."""
+    table, sources = supervisor_sources(parts)
+    return {"parts": table, "compiled": [sys.implementation.cache_tag, sys.hexversion], "config": config}, sources
 
 
 def compile_part(source: bytes) -> CodeType:
@@ -215,10 +223,7 @@ class SupervisedSandbox:
 
     def start(self, config: dict[str, Any], files: Mapping[str, bytes]) -> None:
         """Send the supervisor its own source and configuration, then the first files."""
-        table, sources = supervisor_sources()
-        compiled_by = [sys.implementation.cache_tag, sys.hexversion]
-        program = {"parts": table, "compiled": compiled_by, "config": config}
-        ready, _ = self._exchange(program, sources, START_SECONDS)
+        ready, _ = self._exchange(*program_frame(PARTS, config), START_SECONDS)
         if not ready.get("filtered"):
             self._enforcement["syscalls"] = "not enforced"
         try:
@@ -235,8 +240,10 @@ class SupervisedSandbox:
         env: Mapping[str, str] | None = None,
     ) -> CommandResult:
         """Run one command; afterwards nothing else in the sandbox is alive."""
-        request = {"op": "run", "argv": list(argv), "timeout": timeout, "environment": dict(env or {})}
-        meta, blob = self._ask(request, stdin, timeout)
+        return self._run({"argv": list(argv), "environment": dict(env or {})}, stdin, timeout)
+
+    def _run(self, command: dict[str, Any], stdin: bytes, timeout: float) -> CommandResult:
+        meta, blob = self._ask({"op": "run", **command}, stdin, timeout)
         return CommandResult(
             exit_code=meta["exit_code"],
             stdout=blob[: meta["stdout"]],

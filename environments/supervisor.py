@@ -17,7 +17,13 @@ from rcb_agent.environments import capture, ending, filework, frames, jail, secc
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # as in frames.py
     from collections.abc import Callable
-    from typing import Any, NoReturn
+    from typing import Any, NoReturn, Protocol
+
+    class Entry(Protocol):
+        """Something loaded that takes the place of a program."""
+
+        def run(self, environment: dict[str, str], workdir: str) -> NoReturn: ...
+
 
 FIRST_FREE = 64
 EXIT_CLOSED, EXIT_GARBAGE, EXIT_SURVIVED = 0, 3, 4
@@ -28,7 +34,8 @@ LEAVING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 class Supervisor:
     """State of one sandbox: the two pipes, what children become, where they work."""
 
-    def __init__(self, config: dict[str, Any]) -> None:
+    def __init__(self, config: dict[str, Any], entry: Entry | None = None) -> None:
+        self.entry = entry
         self.workdir: str = config["workdir"]
         self.environment: dict[str, str] = config["environment"]
         self.sockets = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE) for fd in config["sockets"]]
@@ -233,6 +240,8 @@ class Supervisor:
             os.dup2(fd, number)
         os.closerange(3 + len(self.sockets), 1 << 16)
         jail.enter(self.jail)
+        if request.get("inside") and self.entry is not None:
+            self.entry.run({**self.environment, **request["environment"]}, self.workdir)
         arguments = [b"command"]
         try:
             arguments = [os.fsencode(word) for word in request["argv"]]
@@ -292,15 +301,18 @@ class Child:
         return code if code >= 0 else 128 - code
 
 
-def main(config: dict[str, Any]) -> NoReturn:
-    """Take over this process; called by the bootstrap with what the harness sent."""
+def main(config: dict[str, Any], entry: Entry | None = None) -> NoReturn:
+    """Take over this process; called by the bootstrap with what the harness sent.
+
+    ``entry`` is what a command does that asks to run inside a forked copy of this process instead of a program.
+    """
     jail.set_dumpable(0)
     os.umask(0o022)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # whatever the harness has blocked, dead children must be heard of
     for folder in config["owned"]:
         os.chown(folder, config["uid"], config["gid"])
     jail.restrain_supervisor(config["uid"])
-    supervisor = Supervisor(config)
+    supervisor = Supervisor(config, entry)
     if os.getpid() != 1:
         supervisor.end_on_request()
     supervisor.serve()

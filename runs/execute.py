@@ -96,7 +96,10 @@ def execute(plan: Plan, store: RunStore, pace: Pace, watch: Watch) -> None:
         except BaseException:
             crew.abandon()
             raise
-        crew.dismiss()
+        else:
+            crew.dismiss()
+        finally:
+            plan.grader.close()
 
 
 @contextmanager

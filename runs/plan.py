@@ -172,10 +172,14 @@ def _check_protocol(arm: Arm) -> None:
         raise UsageError(f"--tool-protocol json: {arm.model} is a script, and scripts speak native calls only")
 
 
-def make_grader(conditions: Conditions, root: Path) -> Grader:
-    """Return the grader of the mode that is asked for; ``root`` is the suite's folder."""
+def make_grader(conditions: Conditions, root: Path, start: str = "warm") -> Grader:
+    """Return the grader of the mode that is asked for; ``root`` is the suite's folder.
+
+    ``start`` says how sides of a split grade begin, "warm" or "cold"; verdicts do not depend on it.
+    """
     from rcb_agent.environments.registry import open_sandbox
     from rcb_agent.environments.runtimes import load_runtime
+    from rcb_agent.environments.warm import WarmSandboxes
     from rcb_agent.scoring.split import SplitGrader, SplitLimits
     from rcb_agent.scoring.upstream import UpstreamGrader
 
@@ -187,7 +191,8 @@ def make_grader(conditions: Conditions, root: Path) -> Grader:
         return UpstreamGrader(opener, load, root, limits=limits)
     if conditions.mode != "split":
         raise UsageError(f"--grading {conditions.mode!r}: choose split or upstream")
-    return SplitGrader(opener, load, limits=SplitLimits(sandbox=limits))
+    warm = WarmSandboxes() if conditions.sandbox == "bubblewrap" and start == "warm" else None
+    return SplitGrader(opener, load, limits=SplitLimits(sandbox=limits), warm=warm)
 
 
 def digest_code() -> str:

@@ -86,3 +86,5 @@ class Grader(Protocol):
         """Say why the gold code of a task does not pass here, or return ""; kept, so that asking again is cheap."""
 
     def grade(self, task: Task, files: Mapping[str, bytes]) -> Grade: ...
+    def close(self) -> None:
+        """End what was kept running for the next grade; grading again is an error."""

@@ -8,17 +8,16 @@ so the harness shuts the connection itself.
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
-from rcb_agent.environments.base import CommandResult, Limits, Runtime, Sandbox, SandboxSpec
+from rcb_agent.environments.base import CommandResult, Limits, Runtime, SandboxSpec
 from rcb_agent.errors import EnvironmentFault
 from rcb_agent.scoring import programs
+from rcb_agent.scoring.sides import Side, Sides
 from rcb_agent.scoring.wire import Channel, WireError, WireLimits
-
-OpenSandbox = Callable[[SandboxSpec], Sandbox]
 
 START_SECONDS = 15.0
 END_SECONDS = 0.2
@@ -54,55 +53,56 @@ class PairResult:
     seconds: float
 
 
-def run_pair(open_sandbox: OpenSandbox, plan: PairPlan) -> PairResult:
+def run_pair(sides: Sides, plan: PairPlan) -> PairResult:
     """Run both sides until T ends. Raises EnvironmentFault when a sandbox cannot be opened."""
     started = time.monotonic()
     with contextlib.ExitStack() as stack:
         threads = stack.enter_context(ThreadPoolExecutor(max_workers=2))
         trusted_end, candidate_end = _socket_pair(stack)
         verdict_reader, verdict_writer = _socket_pair(stack)
-        candidate_box = _open(stack, open_sandbox, plan, plan.candidate_files, (candidate_end,))
-        trusted_box = _open(stack, open_sandbox, plan, plan.trusted_files, (trusted_end, verdict_writer))
+        candidate_side = _open(stack, sides, plan, "candidate", (candidate_end,))
+        trusted_side = _open(stack, sides, plan, "trusted", (trusted_end, verdict_writer))
         seconds = plan.seconds + 2 * START_SECONDS  # T's own clock is shorter, C's life is longer
-        candidate_program = programs.program(programs.CANDIDATE, plan.candidate_settings)
-        candidate = threads.submit(_run, candidate_box, candidate_program, seconds + START_SECONDS, candidate_end)
+        candidate_seconds = seconds + START_SECONDS
+        candidate = threads.submit(_run, candidate_side, plan.candidate_settings, candidate_seconds, candidate_end)
         verdict = threads.submit(_read_verdict, verdict_reader, seconds + START_SECONDS)
-        trusted_program = programs.program(programs.TRUSTED, plan.trusted_settings)
-        trusted = _run(trusted_box, trusted_program, seconds, verdict_writer)
+        trusted = _run(trusted_side, plan.trusted_settings, seconds, verdict_writer)
         lost = candidate.result() if candidate.done() else None
         _shut(trusted_end)
         wait([candidate], timeout=END_SECONDS)  # an honest one ends by itself when its channel closes
-        candidate_box.close()
+        candidate_side.close()
         return PairResult(
             verdict.result(),
             trusted if isinstance(trusted, CommandResult) else None,
             ended if isinstance(ended := candidate.result(), CommandResult) else None,
             lost if isinstance(lost, str) else "",
-            dict(candidate_box.enforcement),
+            dict(candidate_side.enforcement),
             time.monotonic() - started,
         )
 
 
 def _open(
     stack: contextlib.ExitStack,
-    open_sandbox: OpenSandbox,
+    sides: Sides,
     plan: PairPlan,
-    files: Mapping[str, bytes],
+    name: str,
     ends: tuple[socket.socket, ...],
-) -> Sandbox:
+) -> Side:
+    files = plan.candidate_files if name == "candidate" else plan.trusted_files
     sockets = tuple(end.fileno() for end in ends)
-    box = open_sandbox(SandboxSpec(plan.runtime, files, sockets=sockets, env=_ENVIRONMENT, limits=plan.limits))
-    stack.callback(box.close)
-    return box
+    spec = SandboxSpec(plan.runtime, files, sockets=sockets, env=_ENVIRONMENT, limits=plan.limits)
+    side = sides.open(spec, programs.program(name))
+    stack.callback(side.close)
+    return side
 
 
-def _run(box: Sandbox, program: bytes, seconds: float, end: socket.socket) -> CommandResult | str:
+def _run(side: Side, settings: Mapping[str, Any], seconds: float, end: socket.socket) -> CommandResult | str:
     """Run a program to its end, then shut an end of its sockets, so that whoever waits for it knows.
 
     A lost sandbox is returned as text, because only the caller knows whose doing it was.
     """
     try:
-        return box.run(programs.command(), timeout=seconds, stdin=program)
+        return side.run(settings, seconds=seconds)
     except EnvironmentFault as fault:
         return str(fault)
     finally:

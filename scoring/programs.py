@@ -5,10 +5,10 @@ or tracebacks say what grades.
 """
 
 import hashlib
-import json
-from collections.abc import Mapping
+from functools import lru_cache
 from importlib.resources import files
-from typing import Any
+
+from rcb_agent.environments.warm import Program
 
 _PACKAGE = "rcb_agent.scoring"
 _SHARED = ("wire", "values", "plain", "tensors", "after_import", "counted_clock", "random_state", "shared_tensors")
@@ -25,7 +25,8 @@ TRUSTED = (
     "trusted_side",
 )
 
-_JUDGING = ("gold_form", "judge", "pair", "preflight", "split")
+SIDES = {"trusted": TRUSTED, "candidate": CANDIDATE}
+_JUDGING = ("gold_form", "judge", "pair", "preflight", "sides", "split")
 
 BOOTSTRAP = """\
 import json, sys, types
@@ -43,14 +44,17 @@ run(json.loads(sys.stdin.buffer.read()))
 
 
 def command() -> list[str]:
-    """Return the argv that starts either program with the runtime's Python."""
-    return ["python", "-I", "-B", "-c", BOOTSTRAP]
+    """Return the argv that starts either program with the runtime's Python.
+
+    Not isolated mode: it would ignore the fixed hash seed of a sandbox's environment.
+    """
+    return ["python", "-s", "-P", "-B", "-c", BOOTSTRAP]
 
 
-def program(modules: tuple[str, ...], settings: Mapping[str, Any]) -> bytes:
-    """Return what the program reads from its standard input."""
-    texts = [[f"split.{name}", _source(name)] for name in modules]
-    return json.dumps({"modules": texts, "settings": settings}).encode("ascii")
+@lru_cache(maxsize=2)
+def program(name: str) -> Program:
+    """Return the program of a side: "trusted" or "candidate"."""
+    return Program(name, tuple((f"split.{module}", _source(module)) for module in SIDES[name]))
 
 
 def digest() -> str:

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from rcb_agent.environments.base import Limits, Runtime, SandboxSpec
+from rcb_agent.environments.warm import WarmSandboxes
 from rcb_agent.errors import EnvironmentFault
 from rcb_agent.scoring import programs
 from rcb_agent.scoring.base import FAILED, NOT_MEASURED, PASSED, Grade
 from rcb_agent.scoring.judge import Expected, judge
-from rcb_agent.scoring.pair import OpenSandbox, PairPlan, PairResult, run_pair
+from rcb_agent.scoring.pair import PairPlan, PairResult, run_pair
 from rcb_agent.scoring.preflight import (
     RECORD,
     Kept,
@@ -27,6 +28,7 @@ from rcb_agent.scoring.preflight import (
     gold_record,
     preflight_key,
 )
+from rcb_agent.scoring.sides import ColdSides, OpenSandbox, Sides, WarmSides
 from rcb_agent.scoring.wire import WireLimits
 from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.masking import filled_files, null_code
@@ -54,8 +56,17 @@ class SplitGrader:
         *,
         limits: SplitLimits | None = None,
         cache: Path | None = None,
+        warm: WarmSandboxes | None = None,
     ) -> None:
+        """Grade in sandboxes that ``open_sandbox`` opens, or, with ``warm``, in ones forked from a warm process.
+
+        What runs alone to be sure always starts cold, and so does what runs on a counted clock: packages that were
+        imported before took the machine's own.
+        """
         self._open_sandbox = open_sandbox
+        self._warm = warm
+        self._cold: Sides = ColdSides(open_sandbox)
+        self._sides: Sides = WarmSides(warm, open_sandbox) if warm else self._cold
         self._runtime_of = runtime_of
         self._limits = limits or SplitLimits()
         self._kept = Kept(cache or cache_folder())
@@ -71,6 +82,11 @@ class SplitGrader:
     def version(self) -> str:
         """Changes with every change of the code that grades."""
         return self._version
+
+    def close(self) -> None:
+        """End the processes from which sides are forked."""
+        if self._warm is not None:
+            self._warm.close()
 
     def preflight(self, task: Task) -> str:
         """Say why the gold code does not pass here, or return "". Raises EnvironmentFault as ``grade`` does."""
@@ -107,7 +123,7 @@ class SplitGrader:
         Raises EnvironmentFault then.
         """
         with self._turns.alone():
-            result = run_pair(self._open_sandbox, self._plan(task, runtime, gold_files(task.answer), expected))
+            result = run_pair(self._cold, self._plan(task, runtime, gold_files(task.answer), expected))
         control = judge(result, expected)
         if control.verdict != PASSED:
             raise EnvironmentFault(
@@ -134,11 +150,11 @@ class SplitGrader:
         """Run both sides; what the machine may have caused is run once more, alone."""
         plan = self._plan(task, runtime, files, expected)
         with self._turns.shared() as company:
-            result = run_pair(self._open_sandbox, plan)
+            result = run_pair(self._cold if task.answer.rules.clock else self._sides, plan)
         grade = judge(result, expected)
         if _is_doubtful(result) or (grade.reason == "time_limit" and company.was_seen):
             with self._turns.alone():
-                result = run_pair(self._open_sandbox, plan)
+                result = run_pair(self._cold, plan)
             grade = judge(result, expected)
         return result, grade
 
@@ -175,8 +191,9 @@ class SplitGrader:
         )
 
     def _conditions(self, runtime: Runtime) -> tuple[str, ...]:
-        """Return what else a preflight depends on: grader, kind of sandbox, limits."""
-        return self._version, self._kind(runtime), str(self._limits)
+        """Return what else a preflight depends on: grader, kind of sandbox and of start, limits."""
+        start = "cold" if self._warm is None else "warm"
+        return self._version, self._kind(runtime), start, str(self._limits)
 
     def _kind(self, runtime: Runtime) -> str:
         """Ask a sandbox for its kind, once."""

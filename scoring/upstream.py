@@ -19,7 +19,7 @@ from typing import Any
 from rcb_agent.environments.base import CommandResult, Limits, Runtime, Sandbox, SandboxSpec
 from rcb_agent.errors import EnvironmentFault, SandboxLost
 from rcb_agent.scoring.base import FAILED, NOT_MEASURED, PASSED, Grade
-from rcb_agent.scoring.pair import OpenSandbox
+from rcb_agent.scoring.sides import OpenSandbox
 from rcb_agent.scoring.preflight import Kept, cache_folder
 from rcb_agent.scoring.split import Turns
 from rcb_agent.tasks.base import Task
@@ -78,6 +78,9 @@ class UpstreamGrader:
             return {"failure": "" if passes else f"{grade.reason}: {grade.message}"}, passes
 
         return str(self._kept.get(self._key(task, folder, runtime), run_gold, needs={"failure": str})["failure"])
+
+    def close(self) -> None:
+        """Nothing is kept running."""
 
     def grade(self, task: Task, files: Mapping[str, bytes]) -> Grade:
         """Grade candidate files put into a copy of the paper's folder. Raises EnvironmentFault as ``preflight`` does."""

@@ -1,5 +1,6 @@
 """Tasks made by hand, without any suite folder, and the grader over real sandboxes."""
 
+import atexit
 import shutil
 from collections.abc import Mapping
 from functools import cache, partial
@@ -10,6 +11,7 @@ import pytest
 from rcb_agent.environments.base import Runtime, Sandbox, SandboxSpec
 from rcb_agent.environments.registry import open_sandbox
 from rcb_agent.environments.runtimes import load_runtime
+from rcb_agent.environments.warm import WarmSandboxes
 from rcb_agent.scoring.base import Grade
 from rcb_agent.scoring.split import SplitGrader, SplitLimits
 from rcb_agent.tasks.base import Answer, GradingRules, PaperInfo, Problem, SourceFile, Task
@@ -43,8 +45,17 @@ def runtime() -> Runtime:
     return load_runtime("mini")
 
 
-def make_grader(cache: Path, limits: SplitLimits | None = None) -> SplitGrader:
-    return SplitGrader(OPEN, lambda _: runtime(), limits=limits, cache=cache)
+@cache
+def warm() -> WarmSandboxes:
+    """One for all tests of a process: what it forks is what real runs grade in."""
+    kept = WarmSandboxes()
+    atexit.register(kept.close)
+    return kept
+
+
+def make_grader(cache: Path, limits: SplitLimits | None = None, *, start: str = "warm") -> SplitGrader:
+    """A grader whose sides are forked, as in real runs, or started "cold"."""
+    return SplitGrader(OPEN, lambda _: runtime(), limits=limits, cache=cache, warm=warm() if start == "warm" else None)
 
 
 def make_task(

@@ -13,7 +13,7 @@ from rcb_agent.environments.runtimes import load_runtime
 from rcb_agent.errors import RcbAgentError
 from rcb_agent.scoring import programs
 from rcb_agent.scoring.split import SplitGrader
-from tests.scoring.support import OPEN, SANDBOXED
+from tests.scoring.support import OPEN, SANDBOXED, warm
 
 BUILD = "rcb-agent env build minp"
 
@@ -35,7 +35,7 @@ NEEDS_TORCH = [
 
 def make_torch_grader(cache: Path) -> SplitGrader:
     """A grader whose papers all need torch."""
-    return SplitGrader(OPEN, lambda _: load_runtime("minp"), cache=cache)
+    return SplitGrader(OPEN, lambda _: load_runtime("minp"), cache=cache, warm=warm())
 
 
 def run_in_runtime(script: str) -> Any:
@@ -45,8 +45,8 @@ def run_in_runtime(script: str) -> Any:
     """
     runtime = torch_runtime()
     assert runtime is not None
-    program = json.loads(programs.program(programs.TRUSTED, {}))
-    program["modules"].append(["split.script", script])
+    modules = [*programs.program("trusted").modules, ("split.script", script)]
+    program = {"modules": modules, "settings": {}}
     command = [str(runtime.python), "-I", "-B", "-c", programs.BOOTSTRAP]
     done = subprocess.run(command, input=json.dumps(program).encode(), capture_output=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr.decode()[-2000:]

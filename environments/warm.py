@@ -1,0 +1,324 @@
+"""Warm sandboxes: forked from a process that has already imported a runtime's packages and a program of ours.
+
+Opening one costs a few milliseconds where a cold start with PyTorch costs more than a second. What it may see, write
+and call is that of a bubblewrap sandbox; the process it is forked from (``zygote.py``) has seen nothing but read-only
+packages and our own source. Where the kernel refuses what that needs, opening raises EnvironmentFault, and whoever
+opened decides what to do instead.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rcb_agent.environments import frames
+from rcb_agent.environments.base import SANDBOX_UID, CommandResult, Limits, Runtime, SandboxSpec
+from rcb_agent.environments.bubblewrap import (
+    Shell,
+    describe_enforcement,
+    end_early,
+    find_bubblewrap,
+    identity_arguments,
+    make_config,
+    open_pipes,
+    read_message,
+    start_bubblewrap,
+)
+from rcb_agent.environments.cgroups import ControlGroup, open_group
+from rcb_agent.environments.layout import ENVIRONMENT, RUNTIME_ROOT, mount_arguments, writable_folders
+from rcb_agent.environments.supervised import BOOTSTRAP, PARTS, Carrier, Channel, SupervisedSandbox, program_frame
+from rcb_agent.errors import EnvironmentFault, SandboxFileError, SandboxLost
+
+ZYGOTE_PARTS = (*PARTS, "namespaces", "zygote")
+# Not isolated mode: it would ignore the fixed hash seed. The environment is ours and the folder is empty all the same.
+INTERPRETER = (f"{RUNTIME_ROOT}/bin/python", "-s", "-P", "-B", "-c", BOOTSTRAP)
+ZYGOTE_UID = SANDBOX_UID + 1
+CAPABILITIES = ("CAP_SETUID", "CAP_SETGID", "CAP_SYS_ADMIN")  # for the way into a user namespace, then gone
+LOAD_SECONDS = 120.0
+FORK_SECONDS = 20.0
+ANSWER_BYTES = 1 << 12
+
+# What is imported for a package of a runtime: itself and what it would load at first use.
+IMPORTS = {
+    "numpy": ("numpy", "numpy.random", "numpy.linalg", "numpy.testing"),
+    "scipy": ("scipy", "scipy.linalg", "scipy.special", "scipy.stats", "scipy.optimize", "scipy.sparse"),
+    "torch": ("torch", "torch.nn", "torch.nn.functional", "torch.optim", "torch.utils.data"),
+    "jax": ("jax", "jax.numpy"),
+    "flax": ("flax", "flax.linen"),
+    "pandas": ("pandas",),
+    "einops": ("einops",),
+    "timm": ("timm",),
+    "torchvision": ("torchvision",),
+    "transformers": ("transformers",),
+}
+STANDARD = ("unittest", "unittest.mock", "json", "random", "math", "importlib.util", "inspect", "traceback", "typing")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Modules (name, source) in the order in which they are made; the last one's ``main`` takes the settings."""
+
+    name: str
+    modules: tuple[tuple[str, str], ...]
+
+
+class WarmSandbox(SupervisedSandbox):
+    """A SupervisedSandbox that can also run the program it was forked with."""
+
+    def begin(self, config: dict[str, Any], files: Mapping[str, bytes]) -> None:
+        """Configure the supervisor and write the first files."""
+        table = [[path, len(data)] for path, data in files.items()]
+        ready, _ = self._exchange({"config": config, "files": table}, b"".join(files.values()), FORK_SECONDS)
+        if "ready" not in ready:
+            raise EnvironmentFault(f"the sandbox cannot be made ready: {ready.get('broken') or ready.get('refused')}")
+        if not ready.get("filtered"):
+            self._enforcement["syscalls"] = "not enforced"
+
+    def call(self, settings: Mapping[str, Any], *, timeout: float) -> CommandResult:
+        """Run the program in a forked copy, with its settings as JSON on its standard input."""
+        return self._run({"argv": [], "inside": True, "environment": {}}, json.dumps(settings).encode(), timeout)
+
+
+class Zygote:
+    """One process from which sandboxes are forked. Safe to use from several threads."""
+
+    def __init__(self, runtime: Runtime, program: Program) -> None:
+        """Start it, or raise EnvironmentFault saying in one line why that is not possible here."""
+        self._turn = threading.Lock()
+        self._as_root = os.geteuid() == 0
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self._process, self._shell = self._start(runtime, theirs.fileno())
+        except BaseException:
+            self._control.close()
+            raise
+        finally:
+            theirs.close()
+        try:
+            self._load(runtime, program, theirs_number=self._number)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, runtime: Runtime, control: int) -> tuple[subprocess.Popen[bytes], Shell]:
+        spec = SandboxSpec(runtime)
+        arguments = identity_arguments(as_root=self._as_root, capabilities=CAPABILITIES)
+        arguments += mount_arguments(spec, writable=False)
+        self._number = control
+        process, inner = start_bubblewrap(find_bubblewrap(), arguments, INTERPRETER, (control,), ENVIRONMENT)
+        try:
+            return process, Shell(process, inner, None)
+        except OSError:
+            raise EnvironmentFault(f"the first process of a warm start has ended: {end_early(process)}") from None
+
+    def _load(self, runtime: Runtime, program: Program, *, theirs_number: int) -> None:
+        config = {
+            "control": theirs_number,
+            "rows": [[0, ZYGOTE_UID, 1], [SANDBOX_UID, SANDBOX_UID, 1]] if self._as_root else None,
+            "user": SANDBOX_UID,
+            "imports": imports_of(runtime),
+            "modules": [list(module) for module in program.modules],
+        }
+        channel = Channel(*open_pipes(self._process))
+        try:
+            channel.send(*program_frame(ZYGOTE_PARTS, config), time.monotonic() + FORK_SECONDS)
+            answer, _ = self._receive(LOAD_SECONDS)
+        except (SandboxLost, OSError) as loss:
+            raise EnvironmentFault(
+                f"a warm start is not possible here ({loss}): {read_message(self._process)}"
+            ) from None
+        if not answer.get("ready"):
+            raise EnvironmentFault(f"a warm start is not possible here: {answer}")
+
+    def _receive(self, seconds: float) -> tuple[dict[str, Any], list[int]]:
+        if not select.select([self._control], [], [], seconds)[0]:
+            raise SandboxLost("no answer in time")
+        data, descriptors, _, _ = socket.recv_fds(self._control, ANSWER_BYTES, 1)
+        if not data:
+            raise SandboxLost("it has ended")
+        return json.loads(data), descriptors
+
+    def open(self, spec: SandboxSpec) -> WarmSandbox:
+        """Fork a sandbox, or raise EnvironmentFault. Its runtime is the one of the zygote."""
+        if spec.binds:
+            raise EnvironmentFault("a warm sandbox cannot show further folders")
+        group = open_group(spec.limits)
+        try:
+            child = self._fork(spec, group)
+        except BaseException:
+            if group is not None:
+                group.remove()
+            raise
+        enforcement = describe_enforcement(group, spec.limits, as_root=False)
+        carrier = Carrier(
+            "bubblewrap",
+            child.inlet,
+            child.outlet,
+            {**enforcement, "start": "warm"},
+            child.kill,
+            child.release,
+            child.memory_kills,
+            child.pid,
+        )
+        sandbox = WarmSandbox(carrier)
+        try:
+            if group is not None:
+                group.add(child.pid)
+            sandbox.begin(make_config(spec, group, as_root=False), spec.files)
+        except (OSError, SandboxLost) as loss:
+            sandbox.close()
+            raise EnvironmentFault(f"a warm sandbox has ended before it began: {loss}") from None
+        except BaseException:
+            sandbox.close()
+            raise
+        return sandbox
+
+    def _fork(self, spec: SandboxSpec, group: ControlGroup | None) -> "Child":
+        their_in, inlet = os.pipe2(os.O_CLOEXEC)
+        outlet, their_out = os.pipe2(os.O_CLOEXEC)
+        request = {"user": SANDBOX_UID, "folders": [list(folder) for folder in writable_folders(spec.limits)]}
+        try:
+            with self._turn:
+                socket.send_fds(self._control, [json.dumps(request).encode()], [their_in, their_out, *spec.sockets])
+                answer, descriptors = self._receive(FORK_SECONDS)
+            if not descriptors:
+                raise SandboxLost(str(answer))
+        except (OSError, SandboxLost) as loss:
+            os.close(inlet)
+            os.close(outlet)
+            raise EnvironmentFault(f"a warm sandbox could not be forked: {loss}") from None
+        finally:
+            os.close(their_in)
+            os.close(their_out)
+        os.set_blocking(inlet, False)
+        os.set_blocking(outlet, False)
+        return Child(descriptors[0], inlet, outlet, group)
+
+    def close(self) -> None:
+        """End it and everything that was forked from it; again is fine."""
+        self._control.close()
+        self._shell.kill()
+        self._shell.release()
+
+
+class Child:
+    """A forked supervisor, as the harness holds it."""
+
+    def __init__(self, handle: int, inlet: int, outlet: int, group: ControlGroup | None) -> None:
+        self.inlet = inlet
+        self.outlet = outlet
+        self.pid = process_of(handle)
+        self._handle = handle
+        self._group = group
+        self._lock = threading.Lock()
+
+    def kill(self) -> None:
+        """End the first process of the namespace, with which the kernel ends all else, and wait for it."""
+        with self._lock:
+            if self._handle < 0:
+                return
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+            poll = select.poll()
+            poll.register(self._handle, select.POLLIN)
+            poll.poll(FORK_SECONDS * 1000)
+
+    def release(self) -> None:
+        """Give back the descriptors and the cgroup."""
+        with self._lock:
+            for fd in (self.inlet, self.outlet, self._handle):
+                if fd >= 0:
+                    os.close(fd)
+            self.inlet = self.outlet = self._handle = -1
+        if self._group is not None:
+            self._group.remove()
+
+    def memory_kills(self) -> int:
+        """Count what the kernel has ended for lack of memory."""
+        return self._group.memory_kills() if self._group else 0
+
+
+def process_of(handle: int) -> int:
+    """Return the number that a pidfd's process has on this machine; 0 for one that has ended."""
+    for line in Path(f"/proc/self/fdinfo/{handle}").read_text().splitlines():
+        if line.startswith("Pid:"):
+            return max(0, int(line.split()[1]))
+    return 0
+
+
+def imports_of(runtime: Runtime) -> list[str]:
+    """Return the modules that a zygote of a runtime imports."""
+    names = {package.partition("==")[0].lower() for package in runtime.packages}
+    return [*STANDARD, *(module for name, modules in IMPORTS.items() if name in names for module in modules)]
+
+
+class WarmSandboxes:
+    """Zygotes by runtime and program, started when first needed. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._locks: dict[tuple[str, str, str], threading.Lock] = {}
+        self._zygotes: dict[tuple[str, str, str], Zygote] = {}
+        self._refusals: dict[tuple[str, str, str], str] = {}
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def open(self, spec: SandboxSpec, program: Program) -> WarmSandbox:
+        """Fork a sandbox; EnvironmentFault where that is not possible, for the same reason every time."""
+        key = (spec.runtime.digest, str(spec.runtime.python), program.name)
+        with self._guard:
+            lock = self._locks.setdefault(key, threading.Lock())
+        try:
+            return self._zygote(key, lock, spec.runtime, program).open(spec)
+        except SandboxFileError as refusal:
+            raise EnvironmentFault(f"a warm sandbox cannot take its files: {refusal}") from None
+        except EnvironmentFault:
+            if key in self._refusals:
+                raise
+        self._forget(key, lock)  # it has died, perhaps for lack of memory: once more with a new one
+        return self._zygote(key, lock, spec.runtime, program).open(spec)
+
+    def _zygote(self, key: tuple[str, str, str], lock: threading.Lock, runtime: Runtime, program: Program) -> Zygote:
+        with lock:
+            if self._closed:
+                raise EnvironmentFault("warm sandboxes are closed")
+            if key in self._refusals:
+                raise EnvironmentFault(self._refusals[key])
+            if key not in self._zygotes:
+                try:
+                    self._zygotes[key] = Zygote(runtime, program)
+                except EnvironmentFault as fault:
+                    self._refusals[key] = str(fault)
+                    raise
+            return self._zygotes[key]
+
+    def _forget(self, key: tuple[str, str, str], lock: threading.Lock) -> None:
+        with lock:
+            if (zygote := self._zygotes.pop(key, None)) is not None:
+                zygote.close()
+
+    def close(self) -> None:
+        """End all of them."""
+        with self._guard:
+            self._closed = True
+            zygotes = list(self._zygotes.values())
+            self._zygotes.clear()
+        for zygote in zygotes:
+            zygote.close()

@@ -1,0 +1,102 @@
+"""Where the two programs of a split grade run: each in a sandbox of its own, started cold or forked warm.
+
+A cold side is any sandbox in which the runtime's Python is started anew. A warm side is forked from a process that has
+loaded packages and program already (``environments.warm``). Both give the program the same user, files, environment,
+random state and descriptors, so that a verdict does not depend on the start; how it was started is recorded.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from rcb_agent.environments.base import CommandResult, Sandbox, SandboxSpec
+from rcb_agent.environments.warm import Program, WarmSandbox, WarmSandboxes
+from rcb_agent.errors import EnvironmentFault
+from rcb_agent.scoring import programs
+
+OpenSandbox = Callable[[SandboxSpec], Sandbox]
+START = "start"
+
+
+class Side(Protocol):
+    """One sandbox with one program. Raises as a Sandbox does."""
+
+    @property
+    def enforcement(self) -> Mapping[str, str]: ...
+    def run(self, settings: Mapping[str, Any], *, seconds: float) -> CommandResult:
+        """Run the program to its end with these settings."""
+
+    def close(self) -> None: ...
+
+
+class Sides(Protocol):
+    """Opens sides. Raises EnvironmentFault when none can be opened."""
+
+    def open(self, spec: SandboxSpec, program: Program) -> Side: ...
+
+
+class ColdSides:
+    """A fresh interpreter for each side."""
+
+    def __init__(self, open_sandbox: OpenSandbox, reason: str = "") -> None:
+        self._open_sandbox = open_sandbox
+        self._start = f"cold: {reason}" if reason else "cold"
+
+    def open(self, spec: SandboxSpec, program: Program) -> Side:
+        """Open a sandbox; nothing runs in it before ``run``."""
+        return _ColdSide(self._open_sandbox(spec), program, self._start)
+
+
+class _ColdSide:
+    def __init__(self, box: Sandbox, program: Program, start: str) -> None:
+        self._box = box
+        self._program = program
+        self._start = start
+
+    @property
+    def enforcement(self) -> Mapping[str, str]:
+        return {**self._box.enforcement, START: self._start}
+
+    def run(self, settings: Mapping[str, Any], *, seconds: float) -> CommandResult:
+        text = {"modules": self._program.modules, "settings": settings}
+        return self._box.run(programs.command(), timeout=seconds, stdin=json.dumps(text).encode("ascii"))
+
+    def close(self) -> None:
+        self._box.close()
+
+
+class WarmSides:
+    """Forked sides; where this machine does not allow them cold ones, whose record says why. Safe for threads."""
+
+    def __init__(self, warm: WarmSandboxes, open_sandbox: OpenSandbox) -> None:
+        self._warm = warm
+        self._open_sandbox = open_sandbox
+        self._guard = threading.Lock()
+        self._refusals: dict[str, str] = {}
+
+    def open(self, spec: SandboxSpec, program: Program) -> Side:
+        """Fork a side, or start one cold."""
+        if (reason := self._refusals.get(spec.runtime.digest)) is None:
+            try:
+                return _WarmSide(self._warm.open(spec, program))
+            except EnvironmentFault as fault:
+                reason = str(fault)
+                with self._guard:
+                    self._refusals[spec.runtime.digest] = reason
+        return ColdSides(self._open_sandbox, reason).open(spec, program)
+
+
+class _WarmSide:
+    def __init__(self, box: WarmSandbox) -> None:
+        self._box = box
+
+    @property
+    def enforcement(self) -> Mapping[str, str]:
+        return self._box.enforcement
+
+    def run(self, settings: Mapping[str, Any], *, seconds: float) -> CommandResult:
+        return self._box.call(settings, timeout=seconds)
+
+    def close(self) -> None:
+        self._box.close()

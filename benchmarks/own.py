@@ -191,6 +191,9 @@ class LaterGrader:
         del task, files
         return Grade(NOT_MEASURED, "harness", "graded later")
 
+    def close(self) -> None:
+        """Nothing is kept running."""
+
 
 def plan_run(folder: Path, trials: int, model: str, arm: Json) -> Plan:
     """Plan ``trials`` trials: the tasks of some small papers, as often as that takes."""

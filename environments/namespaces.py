@@ -6,6 +6,8 @@ fails raises OSError; nothing here falls back.
 
 from __future__ import annotations
 
+# Loading pathlib would double the start of a sandbox:
+# ruff: noqa: PTH115
 import ctypes
 import os
 import signal
@@ -36,7 +38,7 @@ def call(name: str, *arguments: int | bytes | None) -> None:
     words = [ctypes.c_ulong(word) if isinstance(word, int) else word for word in arguments]
     if getattr(LIBC, name)(*words) < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{name}{arguments}: {os.strerror(number)}")
+        raise OSError(number, f"{name}: {os.strerror(number)}")
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
@@ -53,11 +55,12 @@ def write_text(path: str, text: str) -> None:
         os.close(fd)
 
 
-def enter_own(rows: Sequence[Sequence[int]] | None, user: int) -> None:
+def enter_own(rows: Sequence[Sequence[int]] | None, user: int, folders: Sequence[Sequence[str | int]]) -> None:
     """Become the first process of fresh namespaces, with all rights in them and none outside.
 
     ``rows`` (inside, outside, count) is what root may map, written by a helper that stays outside; with None the
-    process maps ``user``, its own number, to itself. The process that was called waits until the end of it.
+    process maps ``user``, its own number, to itself. ``folders`` as for ``enter_fresh``: packages want to write at their
+    import, and what is forked later has its own in their place. The process that was called waits until the end of it.
     """
     if rows is None:
         call("unshare", NEWUSER)
@@ -72,6 +75,7 @@ def enter_own(rows: Sequence[Sequence[int]] | None, user: int) -> None:
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     call("mount", None, b"/", None, REC | PRIVATE, None)
     mount_proc()
+    mount_folders(folders, os.getuid())
 
 
 def enter_mapped(table: str) -> None:
@@ -113,17 +117,21 @@ def mount_proc() -> None:
     mount("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
 
 
+def mount_folders(folders: Sequence[Sequence[str | int]], user: int) -> None:
+    """Mount an empty file system of bounded size on each of ``folders`` (path, bytes, mode in octal)."""
+    for path, size, mode in folders:
+        mount("tmpfs", str(path), "tmpfs", NOSUID | NODEV, f"size={size},mode={mode},uid={user},gid={user}")
+
+
 def enter_fresh(user: int, folders: Sequence[Sequence[str | int]]) -> None:
     """In a forked child, the first of its process namespace: own everything, then give up every right.
 
-    ``folders`` (path, bytes, mode in octal) become empty file systems of bounded size, the only places that can be
-    written to. The last user namespace locks the mounts and counts processes for this sandbox alone.
+    ``folders`` become the only places that can be written to. The last user namespace locks the mounts and counts processes for this sandbox alone.
     """
     os.setsid()
     call("unshare", OWN)
     mount_proc()
-    for path, size, mode in folders:
-        mount("tmpfs", str(path), "tmpfs", NOSUID | NODEV, f"size={size},mode={mode},uid={user},gid={user}")
+    mount_folders(folders, user)
     if os.getuid() != user:
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)

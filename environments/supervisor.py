@@ -22,7 +22,8 @@ if TYPE_CHECKING:  # as in frames.py
     class Entry(Protocol):
         """Something loaded that takes the place of a program."""
 
-        def run(self, environment: dict[str, str], workdir: str) -> NoReturn: ...
+        def run(self, environment: dict[str, str], workdir: str) -> NoReturn:
+            """Take the place of a program in this process."""
 
 
 FIRST_FREE = 64

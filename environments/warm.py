@@ -14,14 +14,13 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from rcb_agent.environments import frames
 from rcb_agent.environments.base import SANDBOX_UID, CommandResult, Limits, Runtime, SandboxSpec
 from rcb_agent.environments.bubblewrap import (
     Shell,
@@ -30,13 +29,21 @@ from rcb_agent.environments.bubblewrap import (
     find_bubblewrap,
     identity_arguments,
     make_config,
-    open_pipes,
     read_message,
     start_bubblewrap,
 )
 from rcb_agent.environments.cgroups import ControlGroup, open_group
-from rcb_agent.environments.layout import ENVIRONMENT, RUNTIME_ROOT, mount_arguments, writable_folders
-from rcb_agent.environments.supervised import BOOTSTRAP, PARTS, Carrier, Channel, SupervisedSandbox, program_frame
+from rcb_agent.environments.layout import ENVIRONMENT, mount_arguments, writable_folders
+from rcb_agent.environments.supervised import (
+    BOOTSTRAP,
+    PARTS,
+    Carrier,
+    Channel,
+    SupervisedSandbox,
+    open_pipes,
+    program_frame,
+)
+from rcb_agent.environments.venvs import SHOWN_AT as RUNTIME_ROOT
 from rcb_agent.errors import EnvironmentFault, SandboxFileError, SandboxLost
 
 ZYGOTE_PARTS = (*PARTS, "namespaces", "zygote")
@@ -47,14 +54,24 @@ CAPABILITIES = ("CAP_SETUID", "CAP_SETGID", "CAP_SYS_ADMIN")  # for the way into
 LOAD_SECONDS = 120.0
 FORK_SECONDS = 20.0
 ANSWER_BYTES = 1 << 12
+FIRST_SOCKET = 3  # what a forked supervisor is handed comes after its own three descriptors
 
+# What PyTorch loads when a gradient is asked for, an optimizer steps, a tensor is shown: up to seconds.
+TORCH_AT_FIRST_USE = (
+    "torch.fx.experimental.symbolic_shapes",
+    "torch._dynamo",
+    "torch.distributed.tensor",
+    "torch.utils._device",
+    "torch.func",
+)
 # What is imported for a package of a runtime: itself and what it would load at first use.
 IMPORTS = {
     "numpy": ("numpy", "numpy.random", "numpy.linalg", "numpy.testing"),
     "scipy": ("scipy", "scipy.linalg", "scipy.special", "scipy.stats", "scipy.optimize", "scipy.sparse"),
-    "torch": ("torch", "torch.nn", "torch.nn.functional", "torch.optim", "torch.utils.data"),
+    "torch": ("torch", "torch.nn.functional", "torch.optim", "torch.utils.data", *TORCH_AT_FIRST_USE),
     "jax": ("jax", "jax.numpy"),
     "flax": ("flax", "flax.linen"),
+    "matplotlib": ("matplotlib.pyplot",),
     "pandas": ("pandas",),
     "einops": ("einops",),
     "timm": ("timm",),
@@ -126,6 +143,7 @@ class Zygote:
             "control": theirs_number,
             "rows": [[0, ZYGOTE_UID, 1], [SANDBOX_UID, SANDBOX_UID, 1]] if self._as_root else None,
             "user": SANDBOX_UID,
+            "folders": folders_of(Limits()),
             "imports": imports_of(runtime),
             "modules": [list(module) for module in program.modules],
         }
@@ -174,7 +192,9 @@ class Zygote:
         try:
             if group is not None:
                 group.add(child.pid)
-            sandbox.begin(make_config(spec, group, as_root=False), spec.files)
+            config = make_config(spec, group, as_root=False)
+            config["sockets"] = list(range(FIRST_SOCKET, FIRST_SOCKET + len(spec.sockets)))
+            sandbox.begin(config, spec.files)
         except (OSError, SandboxLost) as loss:
             sandbox.close()
             raise EnvironmentFault(f"a warm sandbox has ended before it began: {loss}") from None
@@ -186,13 +206,11 @@ class Zygote:
     def _fork(self, spec: SandboxSpec, group: ControlGroup | None) -> "Child":
         their_in, inlet = os.pipe2(os.O_CLOEXEC)
         outlet, their_out = os.pipe2(os.O_CLOEXEC)
-        request = {"user": SANDBOX_UID, "folders": [list(folder) for folder in writable_folders(spec.limits)]}
+        request = {"user": SANDBOX_UID, "folders": folders_of(spec.limits)}
         try:
             with self._turn:
                 socket.send_fds(self._control, [json.dumps(request).encode()], [their_in, their_out, *spec.sockets])
                 answer, descriptors = self._receive(FORK_SECONDS)
-            if not descriptors:
-                raise SandboxLost(str(answer))
         except (OSError, SandboxLost) as loss:
             os.close(inlet)
             os.close(outlet)
@@ -200,6 +218,10 @@ class Zygote:
         finally:
             os.close(their_in)
             os.close(their_out)
+        if not descriptors:
+            os.close(inlet)
+            os.close(outlet)
+            raise EnvironmentFault(f"a warm sandbox ended at once: {answer}")
         os.set_blocking(inlet, False)
         os.set_blocking(outlet, False)
         return Child(descriptors[0], inlet, outlet, group)
@@ -254,6 +276,11 @@ def process_of(handle: int) -> int:
         if line.startswith("Pid:"):
             return max(0, int(line.split()[1]))
     return 0
+
+
+def folders_of(limits: Limits) -> list[list[str | int]]:
+    """Return path, bytes and mode of what can be written to, as JSON."""
+    return [list(folder) for folder in writable_folders(limits)]
 
 
 def imports_of(runtime: Runtime) -> list[str]:

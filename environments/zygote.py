@@ -9,6 +9,8 @@ kernel ends all children. Runs inside sandboxes: standard library only.
 
 from __future__ import annotations
 
+# Loading pathlib would double the start of a sandbox:
+# ruff: noqa: PTH208
 import gc
 import json
 import os
@@ -17,7 +19,7 @@ import socket
 import sys
 import types
 
-from rcb_agent.environments import filework, frames, namespaces, supervisor
+from rcb_agent.environments import filework, frames, jail, namespaces, supervisor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # as in frames.py
@@ -34,7 +36,7 @@ def main(config: dict[str, Any]) -> NoReturn:
     os.close(config["control"])
     os.umask(0o022)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    namespaces.enter_own(config["rows"], config["user"])
+    namespaces.enter_own(config["rows"], config["user"], config["folders"])
     entry = load(config)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a child ended; the kernel buries it
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -48,12 +50,7 @@ def main(config: dict[str, Any]) -> NoReturn:
 
 
 def load(config: dict[str, Any]) -> types.ModuleType:
-    """Import packages that are there, then make the modules that were sent; return the last of these."""
-    for name in config["imports"]:
-        try:
-            __import__(name)
-        except ImportError:
-            continue  # the program that needs it will say so
+    """Make the modules that were sent, then import packages that are there; return the last of the modules."""
     module = sys.modules["__main__"]
     for name, text in config["modules"]:
         package, _, short = name.rpartition(".")
@@ -61,6 +58,11 @@ def load(config: dict[str, Any]) -> types.ModuleType:
         module = sys.modules[name] = types.ModuleType(name)
         setattr(parent, short, module)
         exec(compile(text, f"<{name}>", "exec", dont_inherit=True), module.__dict__)  # noqa: S102 -- our own program
+    for name in config["imports"]:
+        try:
+            __import__(name)
+        except ImportError:
+            continue  # the program that needs it will say so
     if len(os.listdir("/proc/self/task")) != 1:
         raise RuntimeError("a package has started a thread, so this process cannot be forked")
     gc.collect()
@@ -162,7 +164,7 @@ class Entry:
             os.environ.update(environment)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            namespaces.set_dumpable(1)  # as after an exec; what is private to the supervisor is closed by now
+            jail.set_dumpable(1)  # as after an exec; what is private to the supervisor is closed by now
             for name in [name for name in sys.modules if name.partition(".")[0] == "rcb_agent"]:
                 del sys.modules[name]
             sys.modules["__main__"] = types.ModuleType("__main__")

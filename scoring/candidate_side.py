@@ -28,6 +28,9 @@ from rcb_agent.scoring.wire import Channel, WireError, WireLimits
 CHANNEL = 3
 
 
+counted_clock.remember_loaded()
+
+
 def main(settings: dict[str, Any]) -> None:
     """Serve requests on the channel until the trusted side closes it; then end, whatever threads are left."""
     sys.path.insert(0, str(Path.cwd()))

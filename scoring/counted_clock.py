@@ -1,17 +1,29 @@
 """Clocks that count their readings instead of the time, for code that stops on measured time.
 
 Each reading of any of the ``time`` module's clocks advances them all by a fixed step, so that a loop "for 0.1 s" makes
-the same number of turns on every machine. The functions are replaced in the module: what was taken from it by name
-before (``threading``, this grader) keeps real time, and so does ``datetime``. Sleeping really sleeps. This file also
-runs inside sandboxes: standard library only.
+the same number of turns on every machine. The functions are replaced in the module: what the grader and what it needs
+(``threading``) took from it by name keeps real time, and so does ``datetime``. Packages that were loaded ahead of time
+are brought to where they would be had they been imported afterwards. Sleeping really sleeps. This file also runs
+inside sandboxes: standard library only.
 """
 
 import itertools
+import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 START = 1_700_000_000_000_000_000  # nanoseconds: a plausible date for what prints one
+_BUILTIN = type(time.time)
 _CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+
+
+_own: set[str] = set()
+
+
+def remember_loaded() -> None:
+    """Note which modules belong to the grader: called when its own have been made, before any package is imported."""
+    _own.update(sys.modules)
 
 
 def install(step: float) -> None:
@@ -19,9 +31,20 @@ def install(step: float) -> None:
     if not step:
         return
     readings = itertools.count(START, max(1, round(step * 1e9)))
+    counted: dict[Callable[[], float], Callable[[], float]] = {}
     for name in _CLOCKS:
-        time.__dict__[name] = _in_seconds(readings)
-        time.__dict__[f"{name}_ns"] = readings.__next__
+        counted[time.__dict__[name]] = _in_seconds(readings)
+        counted[time.__dict__[f"{name}_ns"]] = readings.__next__
+    _replace(time.__dict__, counted)
+    for name, module in list(sys.modules.items()):
+        if name not in _own:
+            _replace(module.__dict__, counted)
+
+
+def _replace(names: dict[str, Any], counted: dict[Callable[[], float], Callable[[], float]]) -> None:
+    for name, value in list(names.items()):
+        if type(value) is _BUILTIN and value in counted:
+            names[name] = counted[value]
 
 
 def _in_seconds(readings: "itertools.count[int]") -> Callable[[], float]:

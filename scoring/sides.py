@@ -23,17 +23,21 @@ class Side(Protocol):
     """One sandbox with one program. Raises as a Sandbox does."""
 
     @property
-    def enforcement(self) -> Mapping[str, str]: ...
+    def enforcement(self) -> Mapping[str, str]:
+        """As of a Sandbox, with START: "warm", "cold" or "cold: why"."""
+
     def run(self, settings: Mapping[str, Any], *, seconds: float) -> CommandResult:
         """Run the program to its end with these settings."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End the sandbox; again is fine."""
 
 
 class Sides(Protocol):
     """Opens sides. Raises EnvironmentFault when none can be opened."""
 
-    def open(self, spec: SandboxSpec, program: Program) -> Side: ...
+    def open(self, spec: SandboxSpec, program: Program) -> Side:
+        """Open a sandbox for a program; nothing of the candidate runs in it before ``run``."""
 
 
 class ColdSides:

@@ -60,8 +60,7 @@ class SplitGrader:
     ) -> None:
         """Grade in sandboxes that ``open_sandbox`` opens, or, with ``warm``, in ones forked from a warm process.
 
-        What runs alone to be sure always starts cold, and so does what runs on a counted clock: packages that were
-        imported before took the machine's own.
+        What runs alone to be sure always starts cold.
         """
         self._open_sandbox = open_sandbox
         self._warm = warm
@@ -150,7 +149,7 @@ class SplitGrader:
         """Run both sides; what the machine may have caused is run once more, alone."""
         plan = self._plan(task, runtime, files, expected)
         with self._turns.shared() as company:
-            result = run_pair(self._cold if task.answer.rules.clock else self._sides, plan)
+            result = run_pair(self._sides, plan)
         grade = judge(result, expected)
         if _is_doubtful(result) or (grade.reason == "time_limit" and company.was_seen):
             with self._turns.alone():

@@ -27,6 +27,9 @@ CHANNEL, VERDICT = 3, 4
 _MESSAGE_LIMIT = 500
 
 
+counted_clock.remember_loaded()
+
+
 def main(settings: dict[str, Any]) -> None:
     """Run the tests and send the verdict; then end, whatever threads are left."""
     channel = Channel(socket.socket(fileno=CHANNEL), WireLimits(**settings["limits"]))

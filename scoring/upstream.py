@@ -19,8 +19,8 @@ from typing import Any
 from rcb_agent.environments.base import CommandResult, Limits, Runtime, Sandbox, SandboxSpec
 from rcb_agent.errors import EnvironmentFault, SandboxLost
 from rcb_agent.scoring.base import FAILED, NOT_MEASURED, PASSED, Grade
-from rcb_agent.scoring.sides import OpenSandbox
 from rcb_agent.scoring.preflight import Kept, cache_folder
+from rcb_agent.scoring.sides import OpenSandbox
 from rcb_agent.scoring.split import Turns
 from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.masking import blank_lines, filled_files, null_code

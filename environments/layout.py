@@ -8,6 +8,7 @@ caches or results lie below something shown, they are covered.
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from rcb_agent.environments.base import SANDBOX_UID, WORKDIR, Bind, Limits, SandboxSpec
@@ -174,14 +175,31 @@ def bind_arguments(binds: tuple[Bind, ...]) -> Iterator[str]:
         yield from ("--ro-bind", str(bind.source), bind.target)
 
 
-def writable_arguments(limits: Limits) -> Iterator[str]:
-    """The only places that can be written to, each of bounded size."""
+@dataclass(frozen=True, slots=True)
+class Writable:
+    """A file system in memory; ``mode`` in octal digits, ``size`` in bytes, ``private`` if the commands' user owns it."""
+
+    path: str
+    mode: str
+    size: int
+    private: bool
+
+
+def writable_places(limits: Limits) -> tuple[Writable, ...]:
+    """Return the only places that can be written to, each of bounded size."""
     # They count as memory: all of them full must leave half of it, or nothing could be started any more.
     megabytes = min(limits.disk_mb, max(limits.memory_mb // 8, 8))
-    size = str(megabytes << 20)
-    home = str(min(megabytes, HOME_MEGABYTES) << 20)
+    size = megabytes << 20
+    return (
+        Writable(WORKDIR, "0755", size, private=True),
+        Writable(HOME, "0755", min(megabytes, HOME_MEGABYTES) << 20, private=True),
+        Writable("/tmp", "1777", size, private=False),  # noqa: S108 -- the sandbox's own
+        Writable("/dev/shm", "1777", size, private=False),  # noqa: S108 -- as above
+    )
+
+
+def writable_arguments(limits: Limits) -> Iterator[str]:
+    """Mount what can be written to."""
     yield from ("--perms", "0755", "--dir", str(Path(HOME).parent))
-    yield from ("--perms", "0755", "--size", size, "--tmpfs", WORKDIR)
-    yield from ("--perms", "0755", "--size", home, "--tmpfs", HOME)
-    yield from ("--perms", "1777", "--size", size, "--tmpfs", "/tmp")  # noqa: S108 -- the sandbox's own
-    yield from ("--perms", "1777", "--size", size, "--tmpfs", "/dev/shm")  # noqa: S108 -- as above
+    for place in writable_places(limits):
+        yield from ("--perms", place.mode, "--size", str(place.size), "--tmpfs", place.path)

@@ -71,7 +71,9 @@ class Carrier:
     waiting reader meets the end; ``release`` closes both descriptors and removes what is left on the machine,
     after ``kill`` and when nobody uses them any more; ``memory_kills`` counts processes the kernel has ended for
     lack of memory. All three may be called from any thread, ``kill`` and ``release`` more than once. ``pid`` is
-    the supervisor's process as the machine numbers it, 0 where that is not known.
+    the supervisor's process as the machine numbers it, 0 where that is not known. ``decode`` turns what was read
+    from ``outlet`` into what the supervisor has written, never into more bytes than it was given; it raises
+    FrameError.
     """
 
     kind: str
@@ -82,6 +84,7 @@ class Carrier:
     release: Callable[[], None]
     memory_kills: Callable[[], int]
     pid: int = 0
+    decode: Callable[[bytes], bytes] = bytes
 
 
 @lru_cache(maxsize=1)
@@ -133,9 +136,10 @@ def supervisor_config(
 class Channel:
     """Frames over the two descriptors of a supervisor, each with a deadline."""
 
-    def __init__(self, inlet: int, outlet: int) -> None:
+    def __init__(self, inlet: int, outlet: int, decode: Callable[[bytes], bytes]) -> None:
         self._to = inlet
         self._from = outlet
+        self._decode = decode
 
     def send(self, meta: dict[str, Any], blob: bytes, deadline: float) -> None:
         """Write one frame or raise SandboxLost."""
@@ -169,9 +173,11 @@ class Channel:
                 part = os.read(self._from, min(size - len(data), 1 << 20))
             except BlockingIOError:
                 continue
+            except OSError as error:
+                raise SandboxLost(f"the sandbox has ended ({error.strerror})") from None
             if not part:
                 raise SandboxLost("the sandbox has ended")
-            data += part
+            data += self._decode(part)
         return bytes(data)
 
 
@@ -190,7 +196,7 @@ class SupervisedSandbox:
     def __init__(self, carrier: Carrier) -> None:
         self._carrier = carrier
         self._enforcement = dict(carrier.enforcement)
-        self._channel = Channel(carrier.inlet, carrier.outlet)
+        self._channel = Channel(carrier.inlet, carrier.outlet, carrier.decode)
         self._turn = threading.Lock()
         self._ending = threading.Lock()
         self._lost = ""
@@ -249,7 +255,8 @@ class SupervisedSandbox:
         )
 
     def _limit_that_ended(self, meta: dict[str, Any]) -> str:
-        before, self._memory_kills = self._memory_kills, self._carrier.memory_kills()
+        kills = meta["memory_kills"] if "memory_kills" in meta else self._carrier.memory_kills()
+        before, self._memory_kills = self._memory_kills, kills
         if meta["timed_out"]:
             return "time"
         return "memory" if self._memory_kills > before and meta["exit_code"] else ""

@@ -49,6 +49,7 @@ class Supervisor:
             self.jail.program = None
         self.output_bytes: int = config["output_bytes"]
         self.scratch: str | None = config.get("scratch")
+        self.memory_report = open_first(config.get("memory_reports", ()))
         self.wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
@@ -168,6 +169,8 @@ class Supervisor:
             "seconds": time.monotonic() - started,
             "survivors": survivors if in_time else 0,
         }
+        if self.memory_report is not None:
+            meta["memory_kills"] = count_memory_kills(self.memory_report)
         return meta, stdout + stderr
 
     def work(self, request: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
@@ -260,6 +263,22 @@ class Supervisor:
         with open(outlet, "wb") as pipe:
             pipe.write(frame)
         os._exit(0)
+
+
+def open_first(paths: list[str]) -> int | None:
+    """Open the first of these files that is there."""
+    for path in paths:
+        try:
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue
+    return None
+
+
+def count_memory_kills(report: int) -> int:
+    """Read from a cgroup's report how many processes the kernel has ended for lack of memory."""
+    lines = os.pread(report, 4096, 0).splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith(b"oom_kill "))
 
 
 class Child:

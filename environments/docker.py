@@ -105,6 +105,7 @@ def open_docker(spec: SandboxSpec) -> DockerSandbox:
         box.memory_kills,
         first_process(engine, box.name),
         box.records.decode,
+        spec.sockets,
     )
     sandbox = DockerSandbox(carrier)
     try:

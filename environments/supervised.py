@@ -8,7 +8,7 @@ import __future__
 
 import marshal
 import os
-import select
+import socket
 import subprocess
 import sys
 import threading
@@ -22,15 +22,19 @@ from typing import Any, Self
 
 from rcb_agent.environments import frames
 from rcb_agent.environments.base import SANDBOX_UID, WORKDIR, Collected, CommandResult, Entry, Match, SandboxSpec
+from rcb_agent.environments.channel import Channel
+from rcb_agent.environments.relay import Relay
 from rcb_agent.errors import EnvironmentFault, SandboxFileError, SandboxLost
 
 PARTS = ("frames", "capture", "seccomp", "jail", "ending", "beneath", "filework", "supervisor")
+RELAYING_PARTS = ("frames", "relay", *PARTS[1:])
 START_SECONDS = 30.0
 GRACE_SECONDS = 20.0
 FILE_SECONDS = 15.0
 SEARCH_SECONDS = 5.0
 SCAN_SECONDS = 60.0
 WRITE_BATCH = 32 << 20
+GAP_BYTES = 100  # of the line that names what was dropped from an output
 MATCH_WIDTH = 500
 OPEN_FILES = 4096
 MORE_ENTRIES = "[... more entries, not listed ...]"
@@ -73,7 +77,7 @@ class Carrier:
     lack of memory. All three may be called from any thread, ``kill`` and ``release`` more than once. ``pid`` is
     the supervisor's process as the machine numbers it, 0 where that is not known. ``decode`` turns what was read
     from ``outlet`` into what the supervisor has written, never into more bytes than it was given; it raises
-    FrameError.
+    FrameError. ``sockets`` are those of the spec where commands cannot inherit them and the supervisor carries them.
     """
 
     kind: str
@@ -85,16 +89,17 @@ class Carrier:
     memory_kills: Callable[[], int]
     pid: int = 0
     decode: Callable[[bytes], bytes] = bytes
+    sockets: tuple[int, ...] = ()
 
 
-@lru_cache(maxsize=1)
-def supervisor_sources() -> tuple[list[list[Any]], bytes]:
+@lru_cache(maxsize=2)
+def supervisor_sources(parts: tuple[str, ...]) -> tuple[list[list[Any]], bytes]:
     """Return names of the supervisor's modules with the lengths of source and compiled code, and all of these joined."""
     package = "rcb_agent.environments"
     folder = resources.files(package)
-    sources = [folder.joinpath(f"{part}.py").read_bytes() for part in PARTS]
+    sources = [folder.joinpath(f"{part}.py").read_bytes() for part in parts]
     compiled = [marshal.dumps(compile_part(text)) for text in sources]
-    rows = zip(PARTS, sources, compiled, strict=True)
+    rows = zip(parts, sources, compiled, strict=True)
     table = [[package, f"{package}.{part}", len(text), len(code)] for part, text, code in rows]
     return table, b"".join(text + code for text, code in zip(sources, compiled, strict=True))
 
@@ -133,63 +138,6 @@ def supervisor_config(
     }
 
 
-class Channel:
-    """Frames over the two descriptors of a supervisor, each with a deadline."""
-
-    def __init__(self, inlet: int, outlet: int, decode: Callable[[bytes], bytes]) -> None:
-        self._to = inlet
-        self._from = outlet
-        self._decode = decode
-
-    def send(self, meta: dict[str, Any], blob: bytes, deadline: float) -> None:
-        """Write one frame or raise SandboxLost."""
-        try:
-            rest = memoryview(frames.pack_frame(meta, blob))
-        except frames.FrameError as error:
-            raise SandboxFileError(f"this cannot be sent to the sandbox: {error}") from None
-        while rest:
-            wait_for(self._to, select.POLLOUT, deadline)
-            try:
-                rest = rest[os.write(self._to, rest) :]
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise SandboxLost(f"the sandbox has ended ({error.strerror})") from None
-
-    def receive(self, deadline: float) -> tuple[dict[str, Any], bytes]:
-        """Read one frame or raise SandboxLost."""
-        try:
-            lengths = frames.frame_lengths(self._read(frames.HEADER.size, deadline))
-            meta = frames.parse_meta(self._read(lengths[0], deadline))
-            return meta, self._read(lengths[1], deadline)
-        except frames.FrameError as error:
-            raise SandboxLost(f"the sandbox sent garbage: {error}") from None
-
-    def _read(self, size: int, deadline: float) -> bytes:
-        data = bytearray()
-        while len(data) < size:
-            wait_for(self._from, select.POLLIN, deadline)
-            try:
-                part = os.read(self._from, min(size - len(data), 1 << 20))
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise SandboxLost(f"the sandbox has ended ({error.strerror})") from None
-            if not part:
-                raise SandboxLost("the sandbox has ended")
-            data += self._decode(part)
-        return bytes(data)
-
-
-def wait_for(fd: int, event: int, deadline: float) -> None:
-    """Wait until a descriptor is ready; SandboxLost at the deadline."""
-    poll = select.poll()
-    poll.register(fd, event)
-    left = deadline - time.monotonic()
-    if left <= 0 or not poll.poll(left * 1000 + 1):
-        raise SandboxLost("the sandbox no longer answers")
-
-
 class SupervisedSandbox:
     """A Sandbox (see ``environments.base``) behind one supervisor; calls of several threads take turns."""
 
@@ -197,6 +145,9 @@ class SupervisedSandbox:
         self._carrier = carrier
         self._enforcement = dict(carrier.enforcement)
         self._channel = Channel(carrier.inlet, carrier.outlet, carrier.decode)
+        own = [socket.socket(fileno=os.dup(fd)) for fd in carrier.sockets]
+        self._relay = Relay(own) if own else None
+        self._answer_bytes = 0
         self._turn = threading.Lock()
         self._ending = threading.Lock()
         self._lost = ""
@@ -221,7 +172,9 @@ class SupervisedSandbox:
 
     def start(self, config: dict[str, Any], files: Mapping[str, bytes]) -> None:
         """Send the supervisor its own source and configuration, then the first files."""
-        table, sources = supervisor_sources()
+        table, sources = supervisor_sources(RELAYING_PARTS if self._relay else PARTS)
+        self._answer_bytes = 2 * (int(config.get("output_bytes", 0)) + GAP_BYTES)
+        config = {**config, "relayed": len(self._carrier.sockets)}
         compiled_by = [sys.implementation.cache_tag, sys.hexversion]
         program = {"parts": table, "compiled": compiled_by, "config": config}
         ready, _ = self._exchange(program, sources, START_SECONDS)
@@ -242,7 +195,7 @@ class SupervisedSandbox:
     ) -> CommandResult:
         """Run one command; afterwards nothing else in the sandbox is alive."""
         request = {"op": "run", "argv": list(argv), "timeout": timeout, "environment": dict(env or {})}
-        meta, blob = self._ask(request, stdin, timeout)
+        meta, blob = self._ask(request, stdin, timeout, relay=self._relay)
         return CommandResult(
             exit_code=meta["exit_code"],
             stdout=blob[: meta["stdout"]],
@@ -320,23 +273,31 @@ class SupervisedSandbox:
             self._carrier.kill()
             with self._turn:  # whoever was waiting for an answer has its error by now
                 self._carrier.release()
+                if self._relay is not None:
+                    self._relay.close()
 
-    def _ask(self, request: dict[str, Any], blob: bytes, seconds: float) -> tuple[dict[str, Any], bytes]:
-        meta, answer = self._exchange({**request, "timeout": seconds}, blob, seconds + GRACE_SECONDS)
+    def _ask(
+        self, request: dict[str, Any], blob: bytes, seconds: float, *, relay: Relay | None = None
+    ) -> tuple[dict[str, Any], bytes]:
+        meta, answer = self._exchange({**request, "timeout": seconds}, blob, seconds + GRACE_SECONDS, relay=relay)
         if "refused" in meta:
             raise SandboxFileError(meta["refused"])
         if "broken" in meta:
             raise EnvironmentFault(f"the sandbox could not do its work: {meta['broken']}")
         return meta, answer
 
-    def _exchange(self, meta: dict[str, Any], blob: bytes, seconds: float) -> tuple[dict[str, Any], bytes]:
+    def _exchange(
+        self, meta: dict[str, Any], blob: bytes, seconds: float, *, relay: Relay | None = None
+    ) -> tuple[dict[str, Any], bytes]:
         deadline = time.monotonic() + seconds
         with self._turn:
             if self._lost:
                 raise SandboxLost(self._lost)
             try:
-                self._channel.send(meta, blob, deadline)
-                return self._channel.receive(deadline)
+                if relay is None:
+                    return self._channel.exchange(meta, blob, deadline)
+                size = self._answer_bytes
+                return self._channel.converse(meta, blob, deadline, relay=relay, answer_bytes=size)
             except SandboxLost as loss:
                 self._lost = self._lost or str(loss)
                 self._carrier.kill()

@@ -129,7 +129,18 @@ def cli() -> None:
     "--sandbox",
     default="bubblewrap",
     show_default=True,
-    help="Where agents and candidates run: bubblewrap, or host (no isolation at all), or module:callable.",
+    help="Where agents and candidates run: bubblewrap, docker, host (no isolation at all), or module:callable.",
+)
+@click.option(
+    "--docker-base",
+    metavar="IMAGE",
+    help="The image that docker's images are built on.  [default: $RCB_DOCKER_BASE, else python:3.x-bookworm]",
+)
+@click.option(
+    "--docker-runtime",
+    default="",
+    metavar="NAME",
+    help="The engine's program that runs containers, for instance runsc.  [default: the engine's own]",
 )
 @click.option(
     "--grading",

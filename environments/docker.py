@@ -22,6 +22,7 @@ from rcb_agent.environments.base import SANDBOX_UID, Container, Limits, SandboxS
 from rcb_agent.environments.engine import connect, engine_errors
 from rcb_agent.environments.images import OWNER_LABEL, PYTHON, RUN_LABEL, default_base, find_image
 from rcb_agent.environments.layout import ENVIRONMENT, writable_places
+from rcb_agent.environments.leftovers import sweep_once
 from rcb_agent.environments.owners import own_mark
 from rcb_agent.environments.supervised import INTERPRETER_OPTIONS, Carrier, SupervisedSandbox, supervisor_config
 from rcb_agent.errors import EnvironmentFault, SandboxLost
@@ -91,6 +92,7 @@ def remove_container(engine: Any, name: str) -> None:
 def open_docker(spec: SandboxSpec) -> DockerSandbox:
     """Open a sandbox, or raise EnvironmentFault saying in one line what is missing."""
     engine = connect()
+    sweep_once(engine)
     chosen = spec.container or Container()
     image = chosen.images.get(spec.runtime.name) or find_image(spec.runtime, default_base()).id
     runtime, enforcement = look_at_engine(engine, chosen.engine_runtime)

@@ -47,11 +47,21 @@ class Runtime:
 
 
 @dataclass(frozen=True, slots=True)
+class Container:
+    """What containers are made from: an image id for each runtime (by name), and the engine's program that runs them
+    (``--runtime`` of docker; empty: the engine's own choice)."""
+
+    images: Mapping[str, str] = field(default_factory=dict)
+    engine_runtime: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SandboxSpec:
     """What a sandbox is opened from.
 
     ``files`` (relative path -> bytes) are written below ``WORKDIR`` before the first command. ``sockets`` are
     file descriptors of the harness that every command gets as 3, 4, ... ``env`` is added to the allow list.
+    ``container`` is for sandboxes that are containers; None: the images of the default base image.
     """
 
     runtime: Runtime
@@ -60,6 +70,7 @@ class SandboxSpec:
     sockets: tuple[int, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
+    container: Container | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,26 @@
 Runs inside sandboxes: standard library only.
 """
 
+from __future__ import annotations
+
 import os
 import select
 import time
-from collections.abc import Callable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # as in frames.py
+    from collections.abc import Callable
+    from typing import Protocol
+
+    class Mover(Protocol):
+        """Moves bytes between descriptors of its own."""
+
+        def wants(self) -> dict[int, int]:
+            """Return what to poll for, by descriptor."""
+
+        def ready(self, number: int) -> None:
+            """Move what can be moved on a descriptor."""
+
 
 CHUNK = 1 << 16
 
@@ -41,16 +57,24 @@ class Capture:
         return bytes(self.head + b"\n[... %d bytes dropped ...]\n" % dropped + tail), dropped
 
 
+def do_nothing() -> None:
+    """Nothing."""
+
+
 class Pump:
     """Reads the streams of a child and feeds its input until told to stop.
 
-    ``watch`` is called for each other descriptor that becomes ready; ``alive`` is asked after each round.
+    ``watch`` is called for each other descriptor that becomes ready; ``alive`` is asked after each round. A ``mover``
+    has descriptors of its own, which change from round to round; ``after_round`` is called when all are served.
     """
 
     def __init__(self, sinks: dict[int, Callable[[bytes], None]], feed: tuple[int, bytes] | None) -> None:
         self.sinks = sinks
         self.input = feed[0] if feed else -1
         self.rest = memoryview(feed[1] if feed else b"")
+        self.mover: Mover | None = None
+        self.after_round: Callable[[], None] = do_nothing
+        self.armed: dict[int, int] = {}
         self.poll = select.poll()
         for fd in sinks:
             os.set_blocking(fd, False)
@@ -67,14 +91,30 @@ class Pump:
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
+            self.arm()
             for fd, _ in self.poll.poll(left * 1000 + 1):
-                if fd in watch:
+                if self.mover is not None and fd in self.armed:
+                    self.mover.ready(fd)
+                elif fd in watch:
                     watch[fd]()
                 elif fd == self.input:
                     self.push()
                 else:
                     self.pull(fd)
+            self.after_round()
         return True
+
+    def arm(self) -> None:
+        """Wait for what the mover waits for now, and for nothing else of it."""
+        if self.mover is None:
+            return
+        wanted = self.mover.wants()
+        for fd in self.armed.keys() - wanted.keys():
+            self.poll.unregister(fd)
+        for fd, mask in wanted.items():
+            if self.armed.get(fd) != mask:
+                self.poll.register(fd, mask)
+        self.armed = wanted
 
     def pull(self, fd: int) -> bool:
         """Read once; False when nothing is there now, or ever again."""

@@ -8,6 +8,7 @@ caches or results lie below something shown, they are covered.
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from rcb_agent.environments.base import SANDBOX_UID, WORKDIR, Bind, Limits, SandboxSpec
@@ -180,28 +181,38 @@ def bind_arguments(binds: tuple[Bind, ...]) -> Iterator[str]:
         yield from ("--ro-bind", str(bind.source), bind.target)
 
 
-def writable_folders(limits: Limits) -> tuple[tuple[str, int, str], ...]:
-    """Return path, bytes and mode of the only places that can be written to."""
+@dataclass(frozen=True, slots=True)
+class Writable:
+    """A file system in memory; ``mode`` in octal digits, ``size`` in bytes, ``private`` if the commands' user owns it."""
+
+    path: str
+    mode: str
+    size: int
+    private: bool
+
+
+def writable_places(limits: Limits) -> tuple[Writable, ...]:
+    """Return the only places that can be written to, each of bounded size."""
     # They count as memory: all of them full must leave half of it, or nothing could be started any more.
     megabytes = min(limits.disk_mb, max(limits.memory_mb // 8, 8))
     size = megabytes << 20
     return (
-        (WORKDIR, size, "0755"),
-        (HOME, min(megabytes, HOME_MEGABYTES) << 20, "0755"),
-        ("/tmp", size, "1777"),  # noqa: S108 -- the sandbox's own
-        ("/dev/shm", size, "1777"),  # noqa: S108 -- as above
+        Writable(WORKDIR, "0755", size, private=True),
+        Writable(HOME, "0755", min(megabytes, HOME_MEGABYTES) << 20, private=True),
+        Writable("/tmp", "1777", size, private=False),  # noqa: S108 -- the sandbox's own
+        Writable("/dev/shm", "1777", size, private=False),  # noqa: S108 -- as above
     )
 
 
 def writable_arguments(limits: Limits) -> Iterator[str]:
-    """The writable places, each of bounded size."""
+    """Mount what can be written to."""
     yield from ("--perms", "0755", "--dir", str(Path(HOME).parent))
-    for path, size, mode in writable_folders(limits):
-        yield from ("--perms", mode, "--size", str(size), "--tmpfs", path)
+    for place in writable_places(limits):
+        yield from ("--perms", place.mode, "--size", str(place.size), "--tmpfs", place.path)
 
 
 def empty_arguments(limits: Limits) -> Iterator[str]:
     """The same places as folders for somebody else to mount on."""
     yield from ("--perms", "0755", "--dir", str(Path(HOME).parent))
-    for path, _, _ in writable_folders(limits):
-        yield from ("--perms", "0755", "--dir", path)
+    for place in writable_places(limits):
+        yield from ("--perms", "0755", "--dir", place.path)

@@ -12,6 +12,7 @@ from rcb_agent.errors import EnvironmentFault, UsageError
 
 SANDBOXES = {
     "bubblewrap": "rcb_agent.environments.bubblewrap:open_bubblewrap",
+    "docker": "rcb_agent.environments.docker:open_docker",
     "host": "rcb_agent.environments.host:open_host",
 }
 NOT_ISOLATED = ("host",)

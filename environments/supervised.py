@@ -8,7 +8,7 @@ import __future__
 
 import marshal
 import os
-import select
+import socket
 import subprocess
 import sys
 import threading
@@ -22,15 +22,19 @@ from typing import Any, Self
 
 from rcb_agent.environments import frames
 from rcb_agent.environments.base import SANDBOX_UID, WORKDIR, Collected, CommandResult, Entry, Match, SandboxSpec
+from rcb_agent.environments.channel import Channel
+from rcb_agent.environments.relay import Relay
 from rcb_agent.errors import EnvironmentFault, SandboxFileError, SandboxLost
 
 PARTS = ("frames", "capture", "seccomp", "jail", "ending", "beneath", "filework", "supervisor")
+RELAYING_PARTS = ("frames", "relay", *PARTS[1:])
 START_SECONDS = 30.0
 GRACE_SECONDS = 20.0
 FILE_SECONDS = 15.0
 SEARCH_SECONDS = 5.0
 SCAN_SECONDS = 60.0
 WRITE_BATCH = 32 << 20
+GAP_BYTES = 100  # of the line that names what was dropped from an output
 MATCH_WIDTH = 500
 OPEN_FILES = 4096
 MORE_ENTRIES = "[... more entries, not listed ...]"
@@ -71,7 +75,9 @@ class Carrier:
     waiting reader meets the end; ``release`` closes both descriptors and removes what is left on the machine,
     after ``kill`` and when nobody uses them any more; ``memory_kills`` counts processes the kernel has ended for
     lack of memory. All three may be called from any thread, ``kill`` and ``release`` more than once. ``pid`` is
-    the supervisor's process as the machine numbers it, 0 where that is not known.
+    the supervisor's process as the machine numbers it, 0 where that is not known. ``decode`` turns what was read
+    from ``outlet`` into what the supervisor has written, never into more bytes than it was given; it raises
+    FrameError. ``sockets`` are those of the spec where commands cannot inherit them and the supervisor carries them.
     """
 
     kind: str
@@ -82,13 +88,16 @@ class Carrier:
     release: Callable[[], None]
     memory_kills: Callable[[], int]
     pid: int = 0
+    decode: Callable[[bytes], bytes] = bytes
+    sockets: tuple[int, ...] = ()
 
 
-@lru_cache(maxsize=2)
-def supervisor_sources(parts: tuple[str, ...] = PARTS) -> tuple[list[list[Any]], bytes]:
+@lru_cache(maxsize=4)
+def supervisor_sources(parts: tuple[str, ...]) -> tuple[list[list[Any]], bytes]:
     """Return names of a program's modules with the lengths of source and compiled code, and all of these joined.
 
-    The last module's ``main`` takes over."""
+    The last module's ``main`` takes over.
+    """
     package = "rcb_agent.environments"
     folder = resources.files(package)
     sources = [folder.joinpath(f"{part}.py").read_bytes() for part in parts]
@@ -138,67 +147,16 @@ def supervisor_config(
     }
 
 
-class Channel:
-    """Frames over the two descriptors of a supervisor, each with a deadline."""
-
-    def __init__(self, inlet: int, outlet: int) -> None:
-        self._to = inlet
-        self._from = outlet
-
-    def send(self, meta: dict[str, Any], blob: bytes, deadline: float) -> None:
-        """Write one frame or raise SandboxLost."""
-        try:
-            rest = memoryview(frames.pack_frame(meta, blob))
-        except frames.FrameError as error:
-            raise SandboxFileError(f"this cannot be sent to the sandbox: {error}") from None
-        while rest:
-            wait_for(self._to, select.POLLOUT, deadline)
-            try:
-                rest = rest[os.write(self._to, rest) :]
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise SandboxLost(f"the sandbox has ended ({error.strerror})") from None
-
-    def receive(self, deadline: float) -> tuple[dict[str, Any], bytes]:
-        """Read one frame or raise SandboxLost."""
-        try:
-            lengths = frames.frame_lengths(self._read(frames.HEADER.size, deadline))
-            meta = frames.parse_meta(self._read(lengths[0], deadline))
-            return meta, self._read(lengths[1], deadline)
-        except frames.FrameError as error:
-            raise SandboxLost(f"the sandbox sent garbage: {error}") from None
-
-    def _read(self, size: int, deadline: float) -> bytes:
-        data = bytearray()
-        while len(data) < size:
-            wait_for(self._from, select.POLLIN, deadline)
-            try:
-                part = os.read(self._from, min(size - len(data), 1 << 20))
-            except BlockingIOError:
-                continue
-            if not part:
-                raise SandboxLost("the sandbox has ended")
-            data += part
-        return bytes(data)
-
-
-def wait_for(fd: int, event: int, deadline: float) -> None:
-    """Wait until a descriptor is ready; SandboxLost at the deadline."""
-    poll = select.poll()
-    poll.register(fd, event)
-    left = deadline - time.monotonic()
-    if left <= 0 or not poll.poll(left * 1000 + 1):
-        raise SandboxLost("the sandbox no longer answers")
-
-
 class SupervisedSandbox:
     """A Sandbox (see ``environments.base``) behind one supervisor; calls of several threads take turns."""
 
     def __init__(self, carrier: Carrier) -> None:
         self._carrier = carrier
         self._enforcement = dict(carrier.enforcement)
-        self._channel = Channel(carrier.inlet, carrier.outlet)
+        self._channel = Channel(carrier.inlet, carrier.outlet, carrier.decode)
+        own = [socket.socket(fileno=os.dup(fd)) for fd in carrier.sockets]
+        self._relay = Relay(own) if own else None
+        self._answer_bytes = 0
         self._turn = threading.Lock()
         self._ending = threading.Lock()
         self._lost = ""
@@ -223,7 +181,11 @@ class SupervisedSandbox:
 
     def start(self, config: dict[str, Any], files: Mapping[str, bytes]) -> None:
         """Send the supervisor its own source and configuration, then the first files."""
-        ready, _ = self._exchange(*program_frame(PARTS, config), START_SECONDS)
+        self._answer_bytes = 2 * (int(config.get("output_bytes", 0)) + GAP_BYTES)
+        parts = RELAYING_PARTS if self._relay else PARTS
+        ready, _ = self._exchange(
+            *program_frame(parts, {**config, "relayed": len(self._carrier.sockets)}), START_SECONDS
+        )
         if not ready.get("filtered"):
             self._enforcement["syscalls"] = "not enforced"
         try:
@@ -243,7 +205,7 @@ class SupervisedSandbox:
         return self._run({"argv": list(argv), "environment": dict(env or {})}, stdin, timeout)
 
     def _run(self, command: dict[str, Any], stdin: bytes, timeout: float) -> CommandResult:
-        meta, blob = self._ask({"op": "run", **command}, stdin, timeout)
+        meta, blob = self._ask({"op": "run", **command}, stdin, timeout, relay=self._relay)
         return CommandResult(
             exit_code=meta["exit_code"],
             stdout=blob[: meta["stdout"]],
@@ -256,7 +218,8 @@ class SupervisedSandbox:
         )
 
     def _limit_that_ended(self, meta: dict[str, Any]) -> str:
-        before, self._memory_kills = self._memory_kills, self._carrier.memory_kills()
+        kills = meta["memory_kills"] if "memory_kills" in meta else self._carrier.memory_kills()
+        before, self._memory_kills = self._memory_kills, kills
         if meta["timed_out"]:
             return "time"
         return "memory" if self._memory_kills > before and meta["exit_code"] else ""
@@ -320,23 +283,31 @@ class SupervisedSandbox:
             self._carrier.kill()
             with self._turn:  # whoever was waiting for an answer has its error by now
                 self._carrier.release()
+                if self._relay is not None:
+                    self._relay.close()
 
-    def _ask(self, request: dict[str, Any], blob: bytes, seconds: float) -> tuple[dict[str, Any], bytes]:
-        meta, answer = self._exchange({**request, "timeout": seconds}, blob, seconds + GRACE_SECONDS)
+    def _ask(
+        self, request: dict[str, Any], blob: bytes, seconds: float, *, relay: Relay | None = None
+    ) -> tuple[dict[str, Any], bytes]:
+        meta, answer = self._exchange({**request, "timeout": seconds}, blob, seconds + GRACE_SECONDS, relay=relay)
         if "refused" in meta:
             raise SandboxFileError(meta["refused"])
         if "broken" in meta:
             raise EnvironmentFault(f"the sandbox could not do its work: {meta['broken']}")
         return meta, answer
 
-    def _exchange(self, meta: dict[str, Any], blob: bytes, seconds: float) -> tuple[dict[str, Any], bytes]:
+    def _exchange(
+        self, meta: dict[str, Any], blob: bytes, seconds: float, *, relay: Relay | None = None
+    ) -> tuple[dict[str, Any], bytes]:
         deadline = time.monotonic() + seconds
         with self._turn:
             if self._lost:
                 raise SandboxLost(self._lost)
             try:
-                self._channel.send(meta, blob, deadline)
-                return self._channel.receive(deadline)
+                if relay is None:
+                    return self._channel.exchange(meta, blob, deadline)
+                size = self._answer_bytes
+                return self._channel.converse(meta, blob, deadline, relay=relay, answer_bytes=size)
             except SandboxLost as loss:
                 self._lost = self._lost or str(loss)
                 self._carrier.kill()

@@ -25,10 +25,12 @@ if TYPE_CHECKING:  # as in frames.py
         def run(self, environment: dict[str, str], workdir: str) -> NoReturn:
             """Take the place of a program in this process."""
 
+    from rcb_agent.environments.relay import Relay
 
 FIRST_FREE = 64
 EXIT_CLOSED, EXIT_GARBAGE, EXIT_SURVIVED = 0, 3, 4
 LEAVING_SECONDS = 2.0
+DRAIN_SECONDS = 10.0
 LEAVING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -40,6 +42,10 @@ class Supervisor:
         self.workdir: str = config["workdir"]
         self.environment: dict[str, str] = config["environment"]
         self.sockets = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE) for fd in config["sockets"]]
+        self.inbox = frames.FrameReader()
+        self.relay: Relay | None = None
+        if config.get("relayed"):
+            self.relay = self.make_pairs(config["relayed"])
         self.requests = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE)
         self.answers = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE)
         self.null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
@@ -57,9 +63,23 @@ class Supervisor:
             self.jail.program = None
         self.output_bytes: int = config["output_bytes"]
         self.scratch: str | None = config.get("scratch")
+        self.memory_report = open_first(config.get("memory_reports", ()))
         self.wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+
+    def make_pairs(self, count: int) -> Relay:
+        """Make a socket pair for each socket that comes through the pipe: one end for commands, one to carry."""
+        import socket
+
+        from rcb_agent.environments.relay import Relay
+
+        carried = []
+        for _ in range(count):
+            own, theirs = socket.socketpair()
+            carried.append(own)
+            self.sockets.append(fcntl.fcntl(theirs.detach(), fcntl.F_DUPFD_CLOEXEC, FIRST_FREE))
+        return Relay(carried)
 
     def can_filter(self) -> bool:
         """Try the filter in a child: a kernel that refuses it is recorded, not met by every command."""
@@ -90,23 +110,43 @@ class Supervisor:
 
     def receive(self) -> tuple[dict[str, Any], bytes]:
         """Read one request; the end of the input is the end of everything."""
-        lengths = frames.frame_lengths(self.read_exactly(frames.HEADER.size))
-        meta = frames.parse_meta(self.read_exactly(lengths[0]))
-        return meta, self.read_exactly(lengths[1])
+        while (request := self.read_once()) is None or self.is_relayed(request):
+            pass
+        return request
 
-    def read_exactly(self, size: int) -> bytes:
-        """Read ``size`` bytes of a request."""
-        data = bytearray()
-        while len(data) < size:
-            part = os.read(self.requests, min(size - len(data), 1 << 20))
-            if not part:
-                self.leave(EXIT_CLOSED)
-            data += part
-        return bytes(data)
+    def read_once(self) -> tuple[dict[str, Any], bytes] | None:
+        """Read a part of a frame; return the frame once it is whole."""
+        part = os.read(self.requests, min(self.inbox.missing(), 1 << 20))
+        if not part:
+            self.leave(EXIT_CLOSED)
+        return self.inbox.add(part)
+
+    def is_relayed(self, frame: tuple[dict[str, Any], bytes]) -> bool:
+        """Take what belongs to a carried socket; False for anything else. Garbage is the end of everything."""
+        if self.relay is None or "relay" not in frame[0]:
+            return False
+        from rcb_agent.environments.relay import RelayError
+
+        try:
+            self.relay.take(*frame)
+        except RelayError:
+            self.leave(EXIT_GARBAGE)
+        return True
 
     def answer(self, meta: dict[str, Any], blob: bytes) -> None:
         """Send one answer."""
-        rest = memoryview(frames.pack_frame(meta, blob))
+        self.write(frames.pack_frame(meta, blob))
+
+    def send_relayed(self) -> None:
+        """Send what carried sockets have for the harness, which always reads while a command runs."""
+        if self.relay is not None and self.relay.out:
+            data = bytes(self.relay.out)
+            self.relay.out.clear()
+            self.write(data)
+
+    def write(self, data: bytes) -> None:
+        """Write all of it."""
+        rest = memoryview(data)
         try:
             while rest:
                 rest = rest[os.write(self.answers, rest) :]
@@ -123,7 +163,14 @@ class Supervisor:
 
     def interrupted(self) -> None:
         """The harness is gone, or speaks while it should wait: end now, the kernel ends the rest."""
-        self.leave(EXIT_CLOSED)
+        if self.relay is None:
+            self.leave(EXIT_CLOSED)
+        try:
+            frame = self.read_once()
+        except (frames.FrameError, OSError):
+            self.leave(EXIT_GARBAGE)
+        if frame is not None and not self.is_relayed(frame):
+            self.leave(EXIT_CLOSED)
 
     def leave(self, code: int) -> NoReturn:
         """End with all that is alive; where no namespace and no file system of its own goes with it, see to that."""
@@ -164,9 +211,13 @@ class Supervisor:
         for fd in (pipes[0][1], pipes[1][1], *([stdin] if blob else [])):
             os.close(fd)
         pump = capture.Pump({pipes[0][0]: outs[0].add, pipes[1][0]: outs[1].add}, (pipes[2][1], blob) if blob else None)
+        pump.mover = self.relay
+        pump.after_round = self.send_relayed
         in_time = self.watch(pump, child, started + float(request["timeout"]))
         survivors = self.end_all(child)
         pump.finish()
+        if self.relay is not None:
+            self.drain_sockets(self.relay)
         (stdout, dropped_out), (stderr, dropped_err) = outs[0].result(), outs[1].result()
         meta = {
             "exit_code": child.exit_code(),
@@ -176,6 +227,8 @@ class Supervisor:
             "seconds": time.monotonic() - started,
             "survivors": survivors if in_time else 0,
         }
+        if self.memory_report is not None:
+            meta["memory_kills"] = count_memory_kills(self.memory_report)
         return meta, stdout + stderr
 
     def work(self, request: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
@@ -200,6 +253,21 @@ class Supervisor:
                 return {"refused": f"this ended the file work with signal {child.exit_code() - 128}"}, b""
             return {"broken": f"file work ended with status {child.exit_code()}"}, b""
         return frames.parse_meta(answer[header : header + lengths[0]]), answer[header + lengths[0] :]
+
+    def drain_sockets(self, relay: Relay) -> None:
+        """Send what a command has left in its sockets, as far as the other side takes it."""
+        deadline = time.monotonic() + DRAIN_SECONDS
+        more = True
+        while more:
+            more = relay.drain()
+            self.send_relayed()
+            more = more and self.wait_for_credit(relay, deadline)
+
+    def wait_for_credit(self, relay: Relay, deadline: float) -> bool:
+        """Wait until more may be sent than now; False at the deadline."""
+        before = relay.credit()
+        pump = capture.Pump({}, None)
+        return pump.run(lambda: relay.credit() == before, deadline, {self.requests: self.interrupted})
 
     def watch(self, pump: capture.Pump, child: Child, deadline: float) -> bool:
         """Move bytes until the child ends (True) or the deadline comes (False)."""
@@ -270,6 +338,22 @@ class Supervisor:
         with open(outlet, "wb") as pipe:
             pipe.write(frame)
         os._exit(0)
+
+
+def open_first(paths: list[str]) -> int | None:
+    """Open the first of these files that is there."""
+    for path in paths:
+        try:
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue
+    return None
+
+
+def count_memory_kills(report: int) -> int:
+    """Read from a cgroup's report how many processes the kernel has ended for lack of memory."""
+    lines = os.pread(report, 4096, 0).splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith(b"oom_kill "))
 
 
 class Child:

@@ -13,7 +13,6 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from rcb_agent.environments import frames
 from rcb_agent.environments.base import SANDBOX_UID, CommandResult, Limits, Runtime, SandboxSpec
 from rcb_agent.environments.bubblewrap import (
     Shell,
@@ -33,14 +33,12 @@ from rcb_agent.environments.bubblewrap import (
     start_bubblewrap,
 )
 from rcb_agent.environments.cgroups import ControlGroup, open_group
-from rcb_agent.environments.layout import ENVIRONMENT, mount_arguments, writable_folders
+from rcb_agent.environments.layout import ENVIRONMENT, mount_arguments, writable_places
 from rcb_agent.environments.supervised import (
     BOOTSTRAP,
     PARTS,
     Carrier,
-    Channel,
     SupervisedSandbox,
-    open_pipes,
     program_frame,
 )
 from rcb_agent.environments.venvs import SHOWN_AT as RUNTIME_ROOT
@@ -147,9 +145,10 @@ class Zygote:
             "imports": imports_of(runtime),
             "modules": [list(module) for module in program.modules],
         }
-        channel = Channel(*open_pipes(self._process))
         try:
-            channel.send(*program_frame(ZYGOTE_PARTS, config), time.monotonic() + FORK_SECONDS)
+            if self._process.stdin is not None:
+                self._process.stdin.write(frames.pack_frame(*program_frame(ZYGOTE_PARTS, config)))
+                self._process.stdin.flush()
             answer, _ = self._receive(LOAD_SECONDS)
         except (SandboxLost, OSError) as loss:
             raise EnvironmentFault(
@@ -193,6 +192,7 @@ class Zygote:
             if group is not None:
                 group.add(child.pid)
             config = make_config(spec, group, as_root=False)
+            config["relayed"] = 0
             config["sockets"] = list(range(FIRST_SOCKET, FIRST_SOCKET + len(spec.sockets)))
             sandbox.begin(config, spec.files)
         except (OSError, SandboxLost) as loss:
@@ -280,7 +280,7 @@ def process_of(handle: int) -> int:
 
 def folders_of(limits: Limits) -> list[list[str | int]]:
     """Return path, bytes and mode of what can be written to, as JSON."""
-    return [list(folder) for folder in writable_folders(limits)]
+    return [[place.path, place.size, place.mode] for place in writable_places(limits)]
 
 
 def imports_of(runtime: Runtime) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from rcb_agent.environments.base import Entry, Limits, Runtime, Sandbox, SandboxSpec, Snapshot, Submission
+from rcb_agent.environments.base import Container, Entry, Limits, Runtime, Sandbox, SandboxSpec, Snapshot, Submission
 from rcb_agent.environments.diff import unified_diff
 from rcb_agent.environments.registry import open_sandbox
 from rcb_agent.environments.repository import repository_files
@@ -31,13 +31,15 @@ NAME_BYTES = 64 << 10  # of all names of a snapshot together, as they are writte
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceSpec:
-    """How to open a workspace. ``paper`` is the arm's place of the paper; ``keep`` takes (sha256, bytes) of kept files."""
+    """How to open a workspace. ``paper`` is the arm's place of the paper; ``keep`` takes (sha256, bytes) of kept files;
+    ``container`` as in SandboxSpec."""
 
     sandbox_kind: str
     runtime: Runtime
     limits: Limits
     paper: str
     keep: Callable[[str, bytes], None]
+    container: Container | None = None
 
 
 def exported_files(problem: Problem, paper: str) -> dict[str, bytes]:
@@ -52,7 +54,8 @@ def open_workspace(problem: Problem, spec: WorkspaceSpec) -> "LiveWorkspace":
     """Open a sandbox that holds a problem's files and a repository with one commit of them."""
     given = exported_files(problem, spec.paper)
     files = {**given, **repository_files(given)}
-    sandbox = open_sandbox(spec.sandbox_kind, SandboxSpec(spec.runtime, files=files, limits=spec.limits))
+    given_to = SandboxSpec(spec.runtime, files=files, limits=spec.limits, container=spec.container)
+    sandbox = open_sandbox(spec.sandbox_kind, given_to)
     return LiveWorkspace(sandbox, given, tuple(file.path for file in problem.files), spec.keep)
 
 

@@ -15,6 +15,7 @@ import click
 
 from rcb_agent import __version__
 from rcb_agent.cli_options import as_json as _as_json
+from rcb_agent.cli_options import docker_base as _docker_base
 from rcb_agent.cli_options import filters as _filters
 from rcb_agent.cli_options import results as _results
 from rcb_agent.cli_options import suite as _suite
@@ -129,7 +130,14 @@ def cli() -> None:
     "--sandbox",
     default="bubblewrap",
     show_default=True,
-    help="Where agents and candidates run: bubblewrap, or host (no isolation at all), or module:callable.",
+    help="Where agents and candidates run: bubblewrap, docker, host (no isolation at all), or module:callable.",
+)
+@_docker_base
+@click.option(
+    "--docker-runtime",
+    default="",
+    metavar="NAME",
+    help="The engine's program that runs containers, for instance runsc.  [default: the engine's own]",
 )
 @click.option(
     "--grading",
@@ -294,6 +302,14 @@ def env() -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option("--index", metavar="URL", help="Where torch comes from.  [default: PyTorch's index of CPU wheels]")
 @click.option("--find-links", multiple=True, metavar="DIR", help="Wheels at hand (as pip's option); repeatable.")
+@click.option(
+    "--sandbox",
+    type=click.Choice(["bubblewrap", "docker"]),
+    default="bubblewrap",
+    show_default=True,
+    help="docker: also an image with the same packages.",
+)
+@_docker_base
 def build_env(**options: Any) -> None:
     """Build runtimes; NAME is a runtime or the id of a paper that needs it.
 
@@ -301,19 +317,38 @@ def build_env(**options: Any) -> None:
     Examples:
       rcb-agent env build mini
       rcb-agent env build LEN minp --find-links ~/wheels
+      rcb-agent env build --sandbox docker --docker-base debian-python:3.11 mini
     """  # noqa: D301
-    from rcb_agent.runs.inspection import build_runtimes
+    from rcb_agent.runs.furnishing import build_runtimes
 
     build_runtimes(options)
 
 
 @env.command("list")
+@click.option("--sandbox", type=click.Choice(["bubblewrap", "docker"]), help="docker: also the images.")
+@_docker_base
 @_as_json
 def list_env(**options: Any) -> None:
     """List the known runtimes and where they are."""
-    from rcb_agent.runs.inspection import print_runtimes
+    from rcb_agent.runs.furnishing import print_runtimes
 
     print_runtimes(options)
+
+
+@cli.command()
+@click.option(
+    "--images", is_flag=True, help="Also the images of runtimes, built again by `env build --sandbox docker`."
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@_as_json
+def clean(**options: Any) -> None:
+    """Remove what killed runs have left: containers, temporary folders, cgroups. Nothing that is not ours.
+
+    A container is ours if it carries our label, and left over if the process that made it is dead.
+    """
+    from rcb_agent.runs.cleaning import clean_up
+
+    clean_up(options)
 
 
 @cli.command()

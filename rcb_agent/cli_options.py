@@ -18,6 +18,11 @@ results = click.option(
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document on standard output and nothing else there."
 )
+docker_base = click.option(
+    "--docker-base",
+    metavar="IMAGE",
+    help="The image that docker's images are built on.  [default: $RCB_DOCKER_BASE, else python:3.x-bookworm]",
+)
 suite = click.option(
     "--suite",
     default="mini",

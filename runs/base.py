@@ -59,7 +59,7 @@ class Arm:
 @dataclass(frozen=True, slots=True)
 class TrialSpec:
     """One trial to carry out; ``suite`` is a name or a path that the executing machine can load, ``pythons`` maps
-    runtimes to a Python that is used in place of the built one.
+    runtimes to a Python that is used in place of the built one, ``container`` is the run's (see ``runs.containers``).
     """
 
     arm: Arm
@@ -69,6 +69,7 @@ class TrialSpec:
     sandbox: str
     limits: Mapping[str, Any] = field(default_factory=dict)
     pythons: Mapping[str, str] = field(default_factory=dict)
+    container: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

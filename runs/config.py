@@ -39,6 +39,7 @@ class RunConfig:
     scopes: tuple[str, ...] = ("diff", "blank")
     harness: str = __version__
     pythons: Mapping[str, str] = field(default_factory=dict)
+    container: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> Json:
         """Return the record form."""
@@ -56,7 +57,8 @@ class RunConfig:
         for attempt in range(1, self.attempts + 1):
             for task in self.tasks:
                 for arm in self.arms:
-                    yield TrialSpec(arm, self.suite, task, attempt, self.sandbox, self.limits, self.pythons)
+                    conditions = (self.sandbox, self.limits, self.pythons, self.container)
+                    yield TrialSpec(arm, self.suite, task, attempt, *conditions)
 
 
 def hash_config(record: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Carries out the commands that only look: ``show``, ``diff``, ``tasks show``, ``env``."""
+"""Carries out the commands that only look: ``show``, ``diff``, ``tasks show``."""
 
 import json
 import sys
@@ -105,38 +105,6 @@ def _remark(task: Task, file: SourceFile) -> str:
 
 def _listing(file: SourceFile) -> list[str]:
     return [f"--- {file.path}", *file.text.splitlines()]
-
-
-def build_runtimes(options: Options) -> None:
-    """Build the runtimes that are named, by themselves or by a paper, once each, saying what is done."""
-    from rcb_agent.environments.runtimes import build_runtime, runtime_name
-    from rcb_agent.environments.venvs import Sources
-
-    sources = Sources(options["index"] or "", tuple(options["find_links"]))
-    for name in dict.fromkeys(runtime_name(name) for name in options["names"]):
-        runtime = build_runtime(name, lambda line: print(line, file=sys.stderr), sources)  # noqa: T201 - for a person
-        sys.stdout.write(f"{runtime.name}: {runtime.python}\n")
-
-
-def print_runtimes(options: Options) -> None:
-    """List the runtimes we know and whether they are built."""
-    from rcb_agent.environments.runtimes import RUNTIMES, load_runtime
-    from rcb_agent.errors import EnvironmentFault
-
-    rows = []
-    for name in sorted(RUNTIMES):
-        try:
-            runtime = load_runtime(name)
-            rows.append(
-                {"name": name, "built": True, "python": str(runtime.python), "packages": list(runtime.packages)}
-            )
-        except EnvironmentFault as fault:
-            rows.append({"name": name, "built": False, "python": None, "packages": [], "message": str(fault)})
-    if options["as_json"]:
-        _print_json({"runtimes": rows})
-        return
-    for row in rows:
-        sys.stdout.write(f"{row['name']}: {row['python'] if row['built'] else row['message']}\n")
 
 
 def _open(options: Options) -> RunReader:

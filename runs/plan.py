@@ -6,16 +6,22 @@ Everything that can be known to fail before the first trial fails here, with not
 import hashlib
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from rcb_agent.environments.base import Limits, Runtime, SandboxSpec
+from rcb_agent.environments.base import Limits, Runtime, Sandbox, SandboxSpec
 from rcb_agent.errors import EnvironmentFault, TaskError, UsageError
 from rcb_agent.runs.base import Arm, Json
 from rcb_agent.runs.config import ArmOptions, RunConfig, build_arms, digest_tasks, suite_label
+from rcb_agent.runs.containers import (
+    ContainerWish,
+    check_base_is_the_same,
+    check_wish,
+    choose_container,
+    read_container,
+)
 from rcb_agent.runs.controls import CONTROLS
 from rcb_agent.runs.pythons import Pythons, choose_pythons, load_runtimes
 from rcb_agent.runs.upstream_parts import digest_folders, digest_prompts
@@ -26,6 +32,7 @@ from rcb_agent.tasks.suites import LoadedSuite, load_suite, select_tasks
 _SOURCES = (".py", ".md", ".yaml", ".json", ".txt")
 _DISPLAY = (
     *(f"runs/{name}.py" for name in ("screen", "inspection", "pulling", "summary", "launch", "doctor", "listing")),
+    *(f"runs/{name}.py" for name in ("furnishing", "cleaning")),
     *(f"runs/{name}.py" for name in ("leaderboard", "board_screen", "importing", "upstream_results")),
     *(f"runs/{name}.py" for name in ("preview", "estimate", "presets")),
     *(f"tasks/{name}.py" for name in ("published", "cutoffs", "contamination")),
@@ -44,6 +51,8 @@ class RunRequest:
     sandbox: str = "bubblewrap"
     limits: Mapping[str, Any] = field(default_factory=dict)
     pythons: Sequence[str] = ()
+    docker_base: str | None = None
+    docker_runtime: str = ""
     grading: str = "split"
     out: Path | None = None
     results: Path = Path("results")
@@ -75,7 +84,9 @@ def make_plan(request: RunRequest) -> Plan:
     limits = asdict(Limits(**request.limits))
     pythons = choose_pythons(request.pythons, tasks)
     label = suite_label(request.suite)
-    conditions = Conditions(label, request.attempts, request.sandbox, limits, pythons, request.grading)
+    wish = ContainerWish(request.docker_base, request.docker_runtime)
+    check_wish(request.sandbox, wish, pythons)
+    conditions = Conditions(label, request.attempts, request.sandbox, limits, pythons, request.grading, wish)
     return _build_plan(conditions, suite, tasks, arms)
 
 
@@ -90,7 +101,10 @@ def replan(config: Json) -> Plan:
     wanted = set(config["tasks"])
     tasks = tuple(task for task in suite.tasks if task.id in wanted)
     pythons, mode = config.get("pythons", {}), config["mode"]
-    conditions = Conditions(config["suite"], config["attempts"], config["sandbox"], limits, pythons, mode)
+    container = config.get("container", {})
+    check_base_is_the_same(container)
+    wish = ContainerWish(container.get("base"), container.get("engine_runtime", ""))
+    conditions = Conditions(config["suite"], config["attempts"], config["sandbox"], limits, pythons, mode, wish)
     return _build_plan(conditions, suite, tasks, arms)
 
 
@@ -104,15 +118,18 @@ class Conditions:
     limits: Json
     pythons: Pythons
     mode: str = "split"
+    container: ContainerWish = field(default_factory=ContainerWish)
 
 
 def _build_plan(conditions: Conditions, suite: LoadedSuite, tasks: tuple[Task, ...], arms: tuple[Arm, ...]) -> Plan:
     from rcb_agent.runs.trial import keep_suite
 
-    runtimes = check_environment(conditions.sandbox, tasks, conditions.pythons)
+    runtimes = load_runtimes(tasks, conditions.pythons)
+    container = choose_container(conditions.sandbox, conditions.container, runtimes)
+    check_environment(conditions.sandbox, runtimes, container)
     prompts = digest_prompts(_prompts_digest(), arms, suite)
     check_models(arms)
-    grader = make_grader(conditions, suite.root)
+    grader = make_grader(conditions, suite.root, container)
     digest = digest_tasks(tasks)
     config = RunConfig(
         suite=conditions.suite,
@@ -124,6 +141,7 @@ def _build_plan(conditions: Conditions, suite: LoadedSuite, tasks: tuple[Task, .
         limits=conditions.limits,
         runtimes={name: runtime.digest for name, runtime in runtimes.items()},
         pythons=conditions.pythons,
+        container=container,
         grader=grader.version,
         prompts=prompts,
         code=digest_code(),
@@ -140,16 +158,14 @@ def _selected(suite: LoadedSuite, patterns: Sequence[str]) -> tuple[Task, ...]:
     return select_tasks(suite, patterns)
 
 
-def check_environment(sandbox: str, tasks: Sequence[Task], pythons: Pythons | None = None) -> dict[str, Runtime]:
-    """Load every runtime and start one sandbox. Raises EnvironmentFault, TaskError or UsageError."""
+def check_environment(sandbox: str, runtimes: Mapping[str, Runtime], container: Json) -> None:
+    """Start one sandbox of each runtime. Raises EnvironmentFault or UsageError."""
     from rcb_agent.environments.registry import open_sandbox
 
-    runtimes = load_runtimes(tasks, pythons or {})
     for runtime in runtimes.values():
-        open_sandbox(sandbox, SandboxSpec(runtime)).close()
+        open_sandbox(sandbox, SandboxSpec(runtime, container=read_container(container))).close()
     if shutil.which("git") is None:
         raise EnvironmentFault("git is not installed: apt-get install git")
-    return runtimes
 
 
 def check_models(arms: Sequence[Arm], *, capped: bool = False) -> None:
@@ -172,7 +188,7 @@ def _check_protocol(arm: Arm) -> None:
         raise UsageError(f"--tool-protocol json: {arm.model} is a script, and scripts speak native calls only")
 
 
-def make_grader(conditions: Conditions, root: Path, start: str = "warm") -> Grader:
+def make_grader(conditions: Conditions, root: Path, container: Json, start: str = "warm") -> Grader:
     """Return the grader of the mode that is asked for; ``root`` is the suite's folder.
 
     ``start`` says how sides of a split grade begin, "warm" or "cold"; verdicts do not depend on it.
@@ -186,7 +202,10 @@ def make_grader(conditions: Conditions, root: Path, start: str = "warm") -> Grad
     def load(name: str) -> Runtime:
         return load_runtime(name, conditions.pythons.get(name))
 
-    opener, limits = partial(open_sandbox, conditions.sandbox), Limits(**conditions.limits)
+    def opener(spec: SandboxSpec) -> Sandbox:
+        return open_sandbox(conditions.sandbox, replace(spec, container=read_container(container)))
+
+    limits = Limits(**conditions.limits)
     if conditions.mode == "upstream":
         return UpstreamGrader(opener, load, root, limits=limits)
     if conditions.mode != "split":

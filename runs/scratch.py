@@ -32,12 +32,25 @@ def release_scratch() -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _sweep(home: Path) -> None:
-    for path in home.glob(f"{_PREFIX}[0-9]*-*"):
+def dead_folders(home: Path | None = None) -> list[Path]:
+    """Return the temporary folders of processes of ours that are dead."""
+    found = []
+    for path in (home or Path(tempfile.gettempdir())).glob(f"{_PREFIX}[0-9]*-*"):
         owner = path.name.removeprefix(_PREFIX).partition("-")[0]
         try:
             ours = path.lstat().st_uid == os.getuid() and path.is_dir() and not path.is_symlink()
             if ours and owner.isdigit() and not Path(f"/proc/{owner}").exists():
-                shutil.rmtree(path, ignore_errors=True)
+                found.append(path)
         except OSError:
             continue
+    return found
+
+
+def remove_dead(path: Path | str) -> None:
+    """Remove such a folder and all in it."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _sweep(home: Path) -> None:
+    for path in dead_folders(home):
+        remove_dead(path)

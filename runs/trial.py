@@ -38,6 +38,7 @@ from rcb_agent.errors import (
     TrialOver,
 )
 from rcb_agent.runs.base import SCHEMA_VERSION, Arm, Emit, Json, TrialSpec
+from rcb_agent.runs.containers import read_container
 from rcb_agent.runs.controls import CONTROLS, make_submission, submission_from
 from rcb_agent.runs.upstream_parts import given_prompt
 from rcb_agent.tasks.base import Problem, Task
@@ -268,6 +269,7 @@ def _open_workspace(spec: TrialSpec, task: Task, journal: _Journal) -> AbstractC
             limits=Limits(**spec.limits),
             paper=spec.arm.paper,
             keep=journal.keep,
+            container=read_container(spec.container),
         ),
     )
 

@@ -7,7 +7,9 @@ import struct
 import pytest
 
 from rcb_agent.environments import seccomp
-from rcb_agent.environments.bubblewrap import BubblewrapSandbox
+from rcb_agent.environments.supervised import SupervisedSandbox
+
+pytestmark = pytest.mark.isolated
 
 PROBE = """\
 import ctypes, json, sys
@@ -27,7 +29,7 @@ def column() -> int:
     return list(seccomp.AUDIT_ARCH).index(machine)
 
 
-def probe(box: BubblewrapSandbox, calls: list[tuple[str, int, list[int]]]) -> dict[str, int]:
+def probe(box: SupervisedSandbox, calls: list[tuple[str, int, list[int]]]) -> dict[str, int]:
     result = box.run(["python", "-c", PROBE], timeout=10, stdin=json.dumps(calls).encode())
     assert result.exit_code == 0, result.text()
     found: dict[str, int] = json.loads(result.stdout)
@@ -35,7 +37,7 @@ def probe(box: BubblewrapSandbox, calls: list[tuple[str, int, list[int]]]) -> di
 
 
 @pytest.mark.sandbox
-def test_every_denied_call_is_refused(box: BubblewrapSandbox) -> None:
+def test_every_denied_call_is_refused(box: SupervisedSandbox) -> None:
     """Each number of the table answers EPERM, with arguments that mean nothing."""
     at = column()
     numbers = {name: pair[at] for name, pair in seccomp.DENIED.items()}
@@ -46,7 +48,7 @@ def test_every_denied_call_is_refused(box: BubblewrapSandbox) -> None:
 
 
 @pytest.mark.sandbox
-def test_calls_refused_by_what_they_ask(box: BubblewrapSandbox) -> None:
+def test_calls_refused_by_what_they_ask(box: SupervisedSandbox) -> None:
     """New namespaces by clone, clone3, sockets that ignore namespaces, terminal input, other people's limits."""
     at = column()
     flags = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
@@ -60,7 +62,7 @@ def test_calls_refused_by_what_they_ask(box: BubblewrapSandbox) -> None:
 
 
 @pytest.mark.sandbox
-def test_honest_programs_do_not_notice(box: BubblewrapSandbox) -> None:
+def test_honest_programs_do_not_notice(box: SupervisedSandbox) -> None:
     """Threads, forks, pipes, sockets in the namespace, limits of oneself."""
     code = (
         "import concurrent.futures as f, multiprocessing as m, resource, socket, subprocess\n"
@@ -74,7 +76,7 @@ def test_honest_programs_do_not_notice(box: BubblewrapSandbox) -> None:
 
 
 @pytest.mark.sandbox
-def test_commands_have_no_rights(box: BubblewrapSandbox) -> None:
+def test_commands_have_no_rights(box: SupervisedSandbox) -> None:
     """No capability, no way to get one, no group of the host, filter on; setuid programs stay harmless."""
     status = dict(
         line.split(":", 1) for line in box.run(["cat", "/proc/self/status"], timeout=5).stdout.decode().splitlines()

@@ -6,7 +6,8 @@ import pytest
 
 from rcb_agent.environments import cgroups, seccomp
 from rcb_agent.environments.base import Limits, Runtime, SandboxSpec
-from rcb_agent.environments.bubblewrap import BubblewrapSandbox, open_bubblewrap
+from rcb_agent.environments.bubblewrap import open_bubblewrap
+from rcb_agent.environments.supervised import SupervisedSandbox
 from tests.environments.conftest import OpenBox
 
 pytestmark = pytest.mark.sandbox
@@ -64,7 +65,7 @@ def test_memory_that_belongs_to_no_process_is_refused(open_box: OpenBox) -> None
 
 
 @pytest.mark.skipif(COLUMN < 0, reason=f"no filter for {os.uname().machine}")
-def test_a_memory_cgroup_needs_no_refusals(box: BubblewrapSandbox) -> None:
+def test_a_memory_cgroup_needs_no_refusals(box: SupervisedSandbox) -> None:
     """What the kernel counts is allowed."""
     if not box.enforcement["memory"].startswith("cgroup"):
         pytest.skip("no memory cgroup can be made here")
@@ -72,7 +73,7 @@ def test_a_memory_cgroup_needs_no_refusals(box: BubblewrapSandbox) -> None:
     assert box.enforcement["syscalls"] == "seccomp"
 
 
-def asked(box: BubblewrapSandbox) -> dict[str, int]:
+def asked(box: SupervisedSandbox) -> dict[str, int]:
     """Error number of each call of the table, with arguments of an honest caller."""
     arguments = {"shmget": (0, 4096, 0o1600), "msgget": (0, 0o1600), "semget": (0, 1, 0o1600)}
     code = (

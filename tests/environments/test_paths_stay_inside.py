@@ -9,11 +9,12 @@ import pytest
 
 from rcb_agent.environments import supervised
 from rcb_agent.environments.base import Runtime, SandboxSpec
-from rcb_agent.environments.bubblewrap import BubblewrapSandbox, open_bubblewrap
+from rcb_agent.environments.bubblewrap import open_bubblewrap
+from rcb_agent.environments.supervised import SupervisedSandbox
 from rcb_agent.errors import SandboxFileError
 from tests.environments.conftest import POC, OpenBox
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.isolated]
 
 HOSTILE: dict[str, str] = runpy.run_path(str(POC / "t01_tool_args.py"))["PATHS"]
 # Strange, but names like any other: they may be written inside the workspace.
@@ -35,7 +36,7 @@ PLAIN_NAMES = {
 }
 
 
-def lay_trap(box: BubblewrapSandbox) -> BubblewrapSandbox:
+def lay_trap(box: SupervisedSandbox) -> SupervisedSandbox:
     """Links that lead out, to something the command's user may write."""
     setup = (
         "mkdir /tmp/ws-evil && echo out > /tmp/outside.txt && echo out > /tmp/ws-evil/x.txt && "
@@ -50,27 +51,27 @@ FILES = {"model.py": b"x", "a/keep": b""}
 
 
 @pytest.fixture
-def trap(open_box: OpenBox) -> BubblewrapSandbox:
+def trap(open_box: OpenBox) -> SupervisedSandbox:
     """A fresh workspace with links."""
     return lay_trap(open_box(FILES))
 
 
 @pytest.fixture(scope="module")
-def reading_trap(runtime: Runtime) -> Iterator[BubblewrapSandbox]:
+def reading_trap(runtime: Runtime) -> Iterator[SupervisedSandbox]:
     """One for all cases that must change nothing."""
     with open_bubblewrap(SandboxSpec(runtime, files=FILES)) as box:
         yield lay_trap(box)
 
 
 @pytest.fixture(scope="module")
-def writing_trap(runtime: Runtime) -> Iterator[BubblewrapSandbox]:
+def writing_trap(runtime: Runtime) -> Iterator[SupervisedSandbox]:
     """One for all cases that may add a file inside."""
     with open_bubblewrap(SandboxSpec(runtime, files=FILES)) as box:
         yield lay_trap(box)
 
 
 @pytest.mark.parametrize("case", sorted(HOSTILE))
-def test_reading_a_hostile_path(reading_trap: BubblewrapSandbox, case: str) -> None:
+def test_reading_a_hostile_path(reading_trap: SupervisedSandbox, case: str) -> None:
     """Every one is refused: none of these names an existing regular file of the workspace."""
     path = HOSTILE[case].replace("{OUT}", "/tmp")
     with pytest.raises(SandboxFileError) as refusal:
@@ -80,7 +81,7 @@ def test_reading_a_hostile_path(reading_trap: BubblewrapSandbox, case: str) -> N
 
 
 @pytest.mark.parametrize("case", sorted(HOSTILE))
-def test_writing_a_hostile_path(writing_trap: BubblewrapSandbox, case: str) -> None:
+def test_writing_a_hostile_path(writing_trap: SupervisedSandbox, case: str) -> None:
     """Refused, or a plain name inside; outside nothing changes either way."""
     path = HOSTILE[case].replace("{OUT}", "/tmp")
     if case in PLAIN_NAMES:
@@ -94,7 +95,7 @@ def test_writing_a_hostile_path(writing_trap: BubblewrapSandbox, case: str) -> N
 
 
 @pytest.mark.parametrize("path", ["f.txt", "up.txt", "newfile", "lnk/outside.txt", "magic/model.py", "lnk/new/x"])
-def test_links_that_lead_out(trap: BubblewrapSandbox, path: str) -> None:
+def test_links_that_lead_out(trap: SupervisedSandbox, path: str) -> None:
     """Followed by neither reading, writing nor collecting."""
     with pytest.raises(SandboxFileError):
         trap.read(path)
@@ -104,7 +105,7 @@ def test_links_that_lead_out(trap: BubblewrapSandbox, path: str) -> None:
     assert taken.data is None
 
 
-def test_links_that_stay_inside(trap: BubblewrapSandbox) -> None:
+def test_links_that_stay_inside(trap: SupervisedSandbox) -> None:
     """Reading follows them; collecting and replacing do not."""
     assert trap.read("inner") == b"x"
     assert trap.read("folder/keep") == b""
@@ -115,7 +116,7 @@ def test_links_that_stay_inside(trap: BubblewrapSandbox) -> None:
     assert trap.read("a/new.py") == b"n"
 
 
-def test_search_and_scan_follow_no_link(trap: BubblewrapSandbox) -> None:
+def test_search_and_scan_follow_no_link(trap: SupervisedSandbox) -> None:
     """A link is an entry, not a way."""
     kinds = {entry.path: entry.kind for entry in trap.scan()}
     assert {kinds[name] for name in ("lnk", "f.txt", "newfile", "magic")} == {"symlink"}
@@ -141,7 +142,7 @@ def test_replacing_keeps_the_mode_and_the_old_file_on_failure(open_box: OpenBox)
     assert [entry.path for entry in box.scan()] == ["fill", "run.sh"]
 
 
-def test_an_owner_that_locked_itself_out(box: BubblewrapSandbox) -> None:
+def test_an_owner_that_locked_itself_out(box: SupervisedSandbox) -> None:
     """Mode 000 on files and folders hides nothing, and is put back."""
     box.run(["sh", "-c", "mkdir -p d/e; echo s > d/e/f; chmod 000 d/e/f d/e d model.py; chmod 000 ."], timeout=5)
     assert [item.kind for item in box.collect(["model.py", "d/e/f"])] == ["file", "file"]
@@ -153,7 +154,7 @@ def test_an_owner_that_locked_itself_out(box: BubblewrapSandbox) -> None:
     assert modes.exit_code in (0, 126)
 
 
-def test_reading_is_bounded(box: BubblewrapSandbox) -> None:
+def test_reading_is_bounded(box: SupervisedSandbox) -> None:
     """A file larger than the limit is refused with both sizes."""
     box.run(["truncate", "-s", "100M", "big"], timeout=5)
     with pytest.raises(SandboxFileError, match="104857600 bytes"):
@@ -175,14 +176,14 @@ def test_bad_and_catastrophic_patterns(
 @pytest.mark.parametrize(
     "pattern", ["(?i)(?a)(?u)x", "(?L)x", "a{1" + "0" * 5000 + "}", "(" * 20_000, "a{99999999999}"]
 )
-def test_patterns_that_break_the_compiler(reading_trap: BubblewrapSandbox, pattern: str) -> None:
+def test_patterns_that_break_the_compiler(reading_trap: SupervisedSandbox, pattern: str) -> None:
     """Whatever ``re`` raises for it is a refusal in a few words, not a broken sandbox."""
     with pytest.raises(SandboxFileError, match="regular expression") as refusal:
         reading_trap.search(pattern)
     assert len(str(refusal.value)) <= 500
 
 
-def test_warnings_do_not_fill_a_pipe(reading_trap: BubblewrapSandbox) -> None:
+def test_warnings_do_not_fill_a_pipe(reading_trap: SupervisedSandbox) -> None:
     """A pattern that is warned of 3,000 times does not stop the sandbox's later work."""
     assert reading_trap.search("[[a]" * 3000) == ()
     assert [match.path for match in reading_trap.search("x", path="model.py")] == ["model.py"]
@@ -200,14 +201,14 @@ def test_warnings_do_not_fill_a_pipe(reading_trap: BubblewrapSandbox) -> None:
         {"op": "scan", "hash_limit": None},
     ],
 )
-def test_no_argument_breaks_the_sandbox(reading_trap: BubblewrapSandbox, request_: dict[str, Any]) -> None:
+def test_no_argument_breaks_the_sandbox(reading_trap: SupervisedSandbox, request_: dict[str, Any]) -> None:
     """Any exception of file work is an answer; only an operation that does not exist is the harness's fault."""
     meta, _ = reading_trap._exchange({**request_, "timeout": 5}, b"", 10)
     assert meta["refused"].startswith("cannot be done: ")
     assert reading_trap.read("model.py") == b"x"
 
 
-def test_an_argument_too_large_to_send(reading_trap: BubblewrapSandbox) -> None:
+def test_an_argument_too_large_to_send(reading_trap: SupervisedSandbox) -> None:
     """Refused before anything is sent."""
     with pytest.raises(SandboxFileError, match="too large to send"):
         reading_trap.search("x" * (17 << 20))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rcb_agent.environments.bubblewrap import BubblewrapSandbox
+from rcb_agent.environments.supervised import SupervisedSandbox
 from rcb_agent.environments.workspace import LiveWorkspace
 
 pytestmark = pytest.mark.sandbox
@@ -15,7 +15,7 @@ GIVEN = {"model.py": b"x = 1\n", "lib/other.py": b"y = 1\n"}
 class Keeper:
     """Holds bytes the way a trial does: those of the last snapshot, and no others."""
 
-    def __init__(self, box: BubblewrapSandbox) -> None:
+    def __init__(self, box: SupervisedSandbox) -> None:
         self.blobs: dict[str, bytes] = {}
         self.workspace = LiveWorkspace(box, GIVEN, ("model.py",), self._hold)
 
@@ -31,7 +31,7 @@ class Keeper:
 
 
 @pytest.fixture
-def keeper(open_box: Callable[..., BubblewrapSandbox]) -> Keeper:
+def keeper(open_box: Callable[..., SupervisedSandbox]) -> Keeper:
     return Keeper(open_box(dict(GIVEN)))
 
 

@@ -8,26 +8,26 @@ import pytest
 
 from rcb_agent.environments import cgroups
 from rcb_agent.environments.base import CommandResult, Limits
-from rcb_agent.environments.bubblewrap import BubblewrapSandbox
+from rcb_agent.environments.supervised import SupervisedSandbox
 from tests.environments.conftest import OpenBox
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.isolated]
 Reader = Callable[[str], bytes]
 
 
-def attack(box: BubblewrapSandbox, poc: Reader, identifier: str, *, timeout: float = 20.0) -> CommandResult:
+def attack(box: SupervisedSandbox, poc: Reader, identifier: str, *, timeout: float = 20.0) -> CommandResult:
     box.write("attack.py", poc(identifier))
     return box.run(["python", "attack.py"], timeout=timeout)
 
 
-def test_bytes_that_are_not_utf8(box: BubblewrapSandbox, poc: Reader) -> None:
+def test_bytes_that_are_not_utf8(box: SupervisedSandbox, poc: Reader) -> None:
     """Output is kept as bytes and shown with replacement characters."""
     result = attack(box, poc, "s01")
     assert result.stdout == b"ok \xff\xfe\x80 end\n"
     assert result.text() == "ok \ufffd\ufffd\ufffd end\n"
 
 
-def test_huge_output_is_cut_while_it_is_read(box: BubblewrapSandbox, poc: Reader) -> None:
+def test_huge_output_is_cut_while_it_is_read(box: SupervisedSandbox, poc: Reader) -> None:
     """96 MiB of output cost the harness no memory; head, tail and the number of dropped bytes are kept."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     result = attack(box, poc, "s02")
@@ -39,7 +39,7 @@ def test_huge_output_is_cut_while_it_is_read(box: BubblewrapSandbox, poc: Reader
     assert grown < 8_000
 
 
-def test_a_daemon_that_holds_the_pipe(box: BubblewrapSandbox, poc: Reader) -> None:
+def test_a_daemon_that_holds_the_pipe(box: SupervisedSandbox, poc: Reader) -> None:
     """The step ends with its main process; what it left behind is killed and counted."""
     result = attack(box, poc, "s03")
     assert (result.stdout, result.exit_code, result.survivors) == (b"done\n", 0, 1)
@@ -47,12 +47,12 @@ def test_a_daemon_that_holds_the_pipe(box: BubblewrapSandbox, poc: Reader) -> No
     assert processes(box) == 2
 
 
-def processes(box: BubblewrapSandbox) -> int:
+def processes(box: SupervisedSandbox) -> int:
     """Count processes: the supervisor and the one that counts."""
     return int(box.run(["sh", "-c", "cd /proc; set -- [0-9]*; echo $#"], timeout=5).stdout)
 
 
-def test_ignored_signals_do_not_help(box: BubblewrapSandbox, poc: Reader) -> None:
+def test_ignored_signals_do_not_help(box: SupervisedSandbox, poc: Reader) -> None:
     """The time limit kills for certain and keeps the partial output."""
     result = attack(box, poc, "s05", timeout=0.7)
     assert result.timed_out
@@ -61,20 +61,20 @@ def test_ignored_signals_do_not_help(box: BubblewrapSandbox, poc: Reader) -> Non
     assert processes(box) == 2
 
 
-def test_partial_output_of_a_step_that_is_too_slow(box: BubblewrapSandbox) -> None:
+def test_partial_output_of_a_step_that_is_too_slow(box: SupervisedSandbox) -> None:
     """What was printed before the limit is shown."""
     result = box.run(["sh", "-c", "echo early; sleep 30"], timeout=0.5)
     assert (result.stdout, result.timed_out) == (b"early\n", True)
 
 
-def test_reading_input_meets_its_end(box: BubblewrapSandbox, poc: Reader) -> None:
+def test_reading_input_meets_its_end(box: SupervisedSandbox, poc: Reader) -> None:
     """A prompt gets an end of file at once."""
     result = attack(box, poc, "s06")
     assert b"EOFError" in result.stderr
     assert result.seconds < 3
 
 
-def test_given_input_arrives_and_ends(box: BubblewrapSandbox) -> None:
+def test_given_input_arrives_and_ends(box: SupervisedSandbox) -> None:
     """Input larger than a pipe is delivered whole; a command that does not read it does no harm."""
     data = bytes(range(256)) * 4096
     assert box.run(["wc", "-c"], timeout=10, stdin=data).stdout.strip() == b"1048576"
@@ -110,6 +110,7 @@ def test_no_writable_place_is_without_bounds(open_box: OpenBox, poc: Reader, pla
     assert int(result.stdout.split(b"MiB ")[1].split()[0]) <= 16
 
 
+@pytest.mark.parametrize("sandbox_kind", ["bubblewrap"])
 def test_limits_without_cgroups(open_box: OpenBox, poc: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no group can be made, rlimits bound processes, memory and files, and the record says so."""
     monkeypatch.setattr(cgroups, "own_folders", lambda: ({}, 1))
@@ -123,7 +124,7 @@ def test_limits_without_cgroups(open_box: OpenBox, poc: Reader, monkeypatch: pyt
     assert processes(box) == 2
 
 
-def test_escape_sequences_stay_bytes(box: BubblewrapSandbox, poc: Reader) -> None:
+def test_escape_sequences_stay_bytes(box: SupervisedSandbox, poc: Reader) -> None:
     """The record is lossless; escaping is the business of whoever shows it."""
     result = attack(box, poc, "s10")
     assert b"\x1b]52;c;cm0gLXJm\x07" in result.stdout
@@ -138,7 +139,7 @@ def test_no_secret_by_environment(open_box: OpenBox, poc: Reader, monkeypatch: p
     assert b"sk-planted" not in box.run(["sh", "-c", "env; cat /proc/*/environ /proc/*/cmdline"], timeout=5).stdout
 
 
-def test_no_network(box: BubblewrapSandbox, poc: Reader) -> None:
+def test_no_network(box: SupervisedSandbox, poc: Reader) -> None:
     """Every attempt fails at once."""
     result = attack(box, poc, "s12")
     assert b"CONNECTED" not in result.stdout
@@ -147,19 +148,19 @@ def test_no_network(box: BubblewrapSandbox, poc: Reader) -> None:
     assert result.seconds < 2
 
 
-def test_looking_around_finds_nothing(box: BubblewrapSandbox, poc: Reader) -> None:
+def test_looking_around_finds_nothing(box: SupervisedSandbox, poc: Reader) -> None:
     """No answer, no harness file, no foreign process."""
     result = attack(box, poc, "s13")
     assert b"files []" in result.stdout
     assert b"processes visible 2 uid 64100" in result.stdout
 
 
-def test_the_clock_cannot_be_set(box: BubblewrapSandbox, poc: Reader) -> None:
+def test_the_clock_cannot_be_set(box: SupervisedSandbox, poc: Reader) -> None:
     """The host's clock is out of reach."""
     assert attack(box, poc, "s14").stdout == b"clock refused\n"
 
 
-def test_orphans_are_reaped(box: BubblewrapSandbox, poc: Reader) -> None:
+def test_orphans_are_reaped(box: SupervisedSandbox, poc: Reader) -> None:
     """No zombie stays, also while the command still runs."""
     assert attack(box, poc, "s15").stdout == b"zombies 0\n"
 

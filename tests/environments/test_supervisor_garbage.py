@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from rcb_agent.environments import frames, supervised
-from rcb_agent.environments.bubblewrap import BubblewrapSandbox
 from rcb_agent.environments.supervised import Carrier, SupervisedSandbox, open_pipes
 from rcb_agent.errors import SandboxFileError, SandboxLost
+
+pytestmark = pytest.mark.isolated
 
 
 @pytest.mark.sandbox
@@ -28,7 +29,7 @@ from rcb_agent.errors import SandboxFileError, SandboxLost
         frames.HEADER.pack(2, 1 << 31) + b"{}",
     ],
 )
-def test_garbage_ends_the_supervisor(box: BubblewrapSandbox, garbage: bytes) -> None:
+def test_garbage_ends_the_supervisor(box: SupervisedSandbox, garbage: bytes) -> None:
     """What is no frame ends the sandbox at once; later calls say that it is lost."""
     os.write(box._carrier.inlet, garbage)
     assert ends(box, 5)
@@ -37,7 +38,7 @@ def test_garbage_ends_the_supervisor(box: BubblewrapSandbox, garbage: bytes) -> 
 
 
 @pytest.mark.sandbox
-def test_speaking_out_of_turn_ends_the_sandbox(box: BubblewrapSandbox) -> None:
+def test_speaking_out_of_turn_ends_the_sandbox(box: SupervisedSandbox) -> None:
     """While a command runs, nothing is expected; anything that comes ends everything."""
     for _ in range(2):
         os.write(
@@ -51,7 +52,7 @@ def test_speaking_out_of_turn_ends_the_sandbox(box: BubblewrapSandbox) -> None:
 @pytest.mark.parametrize(
     "request_", [{}, {"op": "nothing"}, {"op": "run"}, {"op": "run", "argv": 3, "environment": {}}]
 )
-def test_a_wrong_request_is_an_answer(box: BubblewrapSandbox, request_: dict[str, Any]) -> None:
+def test_a_wrong_request_is_an_answer(box: SupervisedSandbox, request_: dict[str, Any]) -> None:
     """A request that makes no sense is refused, and the next one works."""
     meta, _ = box._exchange({"timeout": 5, **request_}, b"", 5)
     assert "broken" in meta or meta["exit_code"] > 124
@@ -59,7 +60,7 @@ def test_a_wrong_request_is_an_answer(box: BubblewrapSandbox, request_: dict[str
 
 
 @pytest.mark.sandbox
-def test_a_frozen_supervisor_is_lost_not_waited_for(box: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frozen_supervisor_is_lost_not_waited_for(box: SupervisedSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every wait has an outer limit; afterwards nothing is left."""
     monkeypatch.setattr(supervised, "GRACE_SECONDS", 0.5)
     os.kill(box._carrier.pid, signal.SIGSTOP)
@@ -72,7 +73,7 @@ def test_a_frozen_supervisor_is_lost_not_waited_for(box: BubblewrapSandbox, monk
         box.read("model.py")
 
 
-def ends(box: BubblewrapSandbox, seconds: float) -> bool:
+def ends(box: SupervisedSandbox, seconds: float) -> bool:
     """Whether the first process is gone by then."""
     deadline = time.monotonic() + seconds
     while (there := Path(f"/proc/{box._carrier.pid}").exists()) and time.monotonic() < deadline:
@@ -81,7 +82,7 @@ def ends(box: BubblewrapSandbox, seconds: float) -> bool:
 
 
 @pytest.mark.sandbox
-def test_a_killed_supervisor_is_lost(box: BubblewrapSandbox) -> None:
+def test_a_killed_supervisor_is_lost(box: SupervisedSandbox) -> None:
     """A sandbox that died says so, at once."""
     os.kill(box._carrier.pid, signal.SIGKILL)
     with pytest.raises(SandboxLost):
@@ -89,7 +90,7 @@ def test_a_killed_supervisor_is_lost(box: BubblewrapSandbox) -> None:
 
 
 @pytest.mark.sandbox
-def test_commands_that_cannot_start(box: BubblewrapSandbox) -> None:
+def test_commands_that_cannot_start(box: SupervisedSandbox) -> None:
     """As a shell would say it."""
     assert box.run(["no-such-program"], timeout=5).exit_code == 127
     assert box.run(["./model.py"], timeout=5).exit_code == 126
@@ -101,7 +102,7 @@ def test_commands_that_cannot_start(box: BubblewrapSandbox) -> None:
 
 
 @pytest.mark.sandbox
-def test_a_file_too_large_for_one_write(box: BubblewrapSandbox) -> None:
+def test_a_file_too_large_for_one_write(box: SupervisedSandbox) -> None:
     """Refused on the harness's side, in words."""
     with pytest.raises(SandboxFileError, match="at once"):
         box.write("big", b"\0" * (33 << 20))

@@ -7,7 +7,7 @@ from types import CodeType
 import pytest
 
 from rcb_agent.environments import supervised
-from rcb_agent.environments.bubblewrap import BubblewrapSandbox
+from rcb_agent.environments.supervised import SupervisedSandbox
 from rcb_agent.errors import EnvironmentFault
 
 pytestmark = pytest.mark.sandbox
@@ -29,7 +29,7 @@ def useless_code(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("useless_code")
 def test_another_version_compiles_the_source_itself(
-    open_box: Callable[..., BubblewrapSandbox], monkeypatch: pytest.MonkeyPatch
+    open_box: Callable[..., SupervisedSandbox], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With an interpreter of its own version the compiled code runs; with any other, the source does."""
     with pytest.raises(EnvironmentFault):

@@ -9,8 +9,10 @@ from __future__ import annotations
 # Loading pathlib would double the start of a sandbox:
 # ruff: noqa: PTH115
 import ctypes
+import fcntl
 import os
 import signal
+import socket
 import struct
 
 from rcb_agent.environments.jail import CAPABILITY_HEADER, LIBC, empty_bounding_set, prctl, set_dumpable
@@ -30,6 +32,7 @@ NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
 )
 OWN = NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWNET
 PR_SET_PDEATHSIG = 1
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 NOSUID, NODEV, NOEXEC, REC, PRIVATE = 2, 4, 8, 1 << 14, 1 << 18
 
 
@@ -123,6 +126,12 @@ def mount_folders(folders: Sequence[Sequence[str | int]], user: int) -> None:
         mount("tmpfs", str(path), "tmpfs", NOSUID | NODEV, f"size={size},mode={mode},uid={user},gid={user}")
 
 
+def raise_loopback() -> None:
+    """Let processes of the network namespace reach each other, and nobody else, as bubblewrap does."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
+
+
 def enter_fresh(user: int, folders: Sequence[Sequence[str | int]]) -> None:
     """In a forked child, the first of its process namespace: own everything, then give up every right.
 
@@ -132,6 +141,7 @@ def enter_fresh(user: int, folders: Sequence[Sequence[str | int]]) -> None:
     call("unshare", OWN)
     mount_proc()
     mount_folders(folders, user)
+    raise_loopback()
     if os.getuid() != user:
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)

@@ -1,8 +1,10 @@
 """Real sandboxes for tests, with a runtime that needs no network to build."""
 
+import atexit
 import shutil
 import venv
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,10 +16,12 @@ from rcb_agent.environments.engine import disconnect
 from rcb_agent.environments.images import build_image
 from rcb_agent.environments.runtimes import load_runtime
 from rcb_agent.environments.supervised import SupervisedSandbox
+from rcb_agent.environments.warm import Program, WarmSandboxes
 from rcb_agent.errors import EnvironmentFault
 from tests.engine import provide_base, skip_without_engine
 
 OpenBox = Callable[..., SupervisedSandbox]
+IDLE = Program("idle", (("idle", "def main(settings):\n    pass\n"),))
 POC = Path(__file__).parent.parent / "attacks" / "poc"
 
 
@@ -39,13 +43,22 @@ def pytest_sessionfinish() -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Tests marked ``isolated`` run in every sandbox that isolates."""
     if "sandbox_kind" in metafunc.fixturenames and is_for_all(metafunc.definition):
-        metafunc.parametrize("sandbox_kind", ["bubblewrap", pytest.param("docker", marks=pytest.mark.docker)])
+        kinds = ["bubblewrap", "warm", pytest.param("docker", marks=pytest.mark.docker)]
+        metafunc.parametrize("sandbox_kind", kinds)
 
 
 def is_for_all(test: pytest.Item) -> bool:
     """Whether a test is marked so, and does not name its kinds itself."""
     named = any("sandbox_kind" in mark.args[0] for mark in test.iter_markers("parametrize"))
     return test.get_closest_marker("isolated") is not None and not named
+
+
+@cache
+def warm() -> WarmSandboxes:
+    """One for all tests of a process."""
+    kept = WarmSandboxes()
+    atexit.register(kept.close)
+    return kept
 
 
 @pytest.fixture
@@ -96,7 +109,12 @@ def open_box(runtime: Runtime, sandbox_kind: str, request: pytest.FixtureRequest
     container = None
     if sandbox_kind == "docker":
         container = Container({runtime.name: request.getfixturevalue("bare_image")})
-    opening = {"bubblewrap": open_bubblewrap, "docker": open_docker}[sandbox_kind]
+    kinds: dict[str, Callable[[SandboxSpec], SupervisedSandbox]] = {
+        "bubblewrap": open_bubblewrap,
+        "docker": open_docker,
+        "warm": lambda spec: warm().open(spec, IDLE),
+    }
+    opening = kinds[sandbox_kind]
 
     def opener(
         files: dict[str, bytes] | None = None, limits: Limits | None = None, **more: object

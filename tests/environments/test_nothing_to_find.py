@@ -69,6 +69,7 @@ def walk(box: SupervisedSandbox, words: list[str]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.parametrize("sandbox_kind", ["bubblewrap", pytest.param("docker", marks=pytest.mark.docker)])
 @pytest.mark.parametrize("paper", ["tidal", "ripple"])
 def test_no_answer_and_no_harness_anywhere(
     mini: Runtime, monkeypatch: pytest.MonkeyPatch, paper: str, sandbox_kind: str, request: pytest.FixtureRequest

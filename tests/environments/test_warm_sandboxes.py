@@ -1,0 +1,250 @@
+"""Guards: forked sandboxes that share anything, keep a trace of the one before, or outlive what forked them."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rcb_agent.environments import cgroups
+from rcb_agent.environments.base import CommandResult, Limits, Runtime, SandboxSpec
+from rcb_agent.environments.warm import Program, WarmSandboxes
+from rcb_agent.errors import EnvironmentFault
+from tests.environments.test_killed_harness import alive, below, wait_until
+
+pytestmark = pytest.mark.sandbox
+
+RUNS_SETTINGS = Program(
+    "runs", (("work.loaded", "COUNT = []\n"), ("work.main", "def main(settings):\n    exec(settings, {})\n"))
+)
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[WarmSandboxes]:
+    with WarmSandboxes() as kept:
+        yield kept
+
+
+def run(warm: WarmSandboxes, runtime: Runtime, code: str, **more: Any) -> CommandResult:
+    """Run Python code as the program of a fresh warm sandbox."""
+    box = warm.open(SandboxSpec(runtime, **more), RUNS_SETTINGS)
+    try:
+        return box.call(code, timeout=20)  # type: ignore[arg-type]
+    finally:
+        box.close()
+
+
+LEAVE = """
+import os, socket, subprocess, sys, ctypes
+for place in ("/tmp", "/dev/shm", "/workspace", "/home/agent"):
+    open(place + "/left", "w").write("MARK")
+s = socket.socket(socket.AF_UNIX); s.bind("\\0left"); s.listen()
+from work import loaded
+loaded.COUNT.append(1); os.environ["LEFT"] = "1"; sys.modules["left"] = loaded
+print(len(loaded.COUNT), subprocess.run(["sh", "-c", "setsid sleep 60 >/dev/null 2>&1 & echo up"], capture_output=True, text=True).stdout)
+libc = ctypes.CDLL(None); print(libc.shmget(77, 4096, 0o1666) >= 0)
+"""
+LOOK = """
+import os, socket, sys, ctypes
+for place in ("/tmp", "/dev/shm", "/workspace", "/home/agent"):
+    print(place, os.listdir(place))
+try:
+    socket.socket(socket.AF_UNIX).connect("\\0left"); print("connected")
+except OSError as error:
+    print("no socket")
+from work import loaded
+print(loaded.COUNT, "LEFT" in os.environ, "left" in sys.modules)
+print([name for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, os.getpid())])
+print(sorted(os.listdir("/proc/self/fd"))[:3], len(os.listdir("/proc/self/fd")))
+print(ctypes.CDLL(None).shmget(77, 4096, 0) >= 0)
+"""
+
+
+def test_nothing_is_left_for_the_next_one(warm: WarmSandboxes, runtime: Runtime) -> None:
+    """Files, shared memory, sockets, processes, modules, environment and descriptors of one are not in the other."""
+    left = run(warm, runtime, LEAVE)
+    assert left.stdout.split() == [b"1", b"up", b"True"], left.text()
+    assert left.survivors == 1
+    seen = run(warm, runtime, LOOK).stdout.decode().splitlines()
+    assert seen == [
+        "/tmp []",
+        "/dev/shm []",
+        "/workspace []",
+        "/home/agent []",
+        "no socket",
+        "[] False False",
+        "[]",
+        "['0', '1', '2'] 4",  # the fourth is that of the listing itself
+        "False",
+    ]
+
+
+def test_two_at_once_do_not_see_each_other(warm: WarmSandboxes, runtime: Runtime) -> None:
+    """While one sandbox is full of things, another finds none of them."""
+    box = warm.open(SandboxSpec(runtime, files={"mine": b"1"}), RUNS_SETTINGS)
+    slow = "import time, socket\nopen('/tmp/left', 'w')\ns = socket.socket(socket.AF_UNIX); s.bind('\\0left'); s.listen()\ntime.sleep(3)"
+    thread = threading.Thread(target=lambda: box.call(slow, timeout=20))  # type: ignore[arg-type]
+    thread.start()
+    try:
+        seen = run(warm, runtime, LOOK).stdout.decode().splitlines()
+        assert seen[:7] == [
+            "/tmp []",
+            "/dev/shm []",
+            "/workspace []",
+            "/home/agent []",
+            "no socket",
+            "[] False False",
+            "[]",
+        ]
+    finally:
+        thread.join()
+        box.close()
+
+
+SCAN = """
+head, tail = MARKS
+found = 0
+for line in open("/proc/self/maps"):
+    span, rights = line.split()[:2]
+    if not rights.startswith("r") or "[v" in line:
+        continue
+    low, high = (int(part, 16) for part in span.split("-"))
+    with open("/proc/self/mem", "rb", 0) as memory:
+        try:
+            memory.seek(low); data = memory.read(high - low)
+        except (OSError, ValueError, OverflowError):
+            continue
+    found += data.count((head + tail).encode())
+print(found)
+"""
+
+
+def test_the_memory_of_one_holds_nothing_of_the_one_before(warm: WarmSandboxes, runtime: Runtime) -> None:
+    """What a sandbox was given is nowhere in the readable memory of the next; what it was given itself is."""
+    run(warm, runtime, "x = 'first-secret-7f3a'", files={"secret": b"first-secret-7f3a" * 100})
+    code = "MARKS = ('first-sec', 'ret-7f3a')\n" + SCAN
+    assert run(warm, runtime, code, files={"other": b"y"}).stdout == b"0\n"
+    own = "kept = 'first-sec' + 'ret-7f3a'\n" + code
+    assert int(run(warm, runtime, own).stdout) >= 1
+
+
+def test_descriptors_and_groups_do_not_grow(warm: WarmSandboxes, runtime: Runtime) -> None:
+    """Neither of the harness nor of the process that forks."""
+    run(warm, runtime, "pass")
+    (zygote,) = [one for key, one in warm._zygotes.items() if key[2] == "runs"]
+    inner = max(below(zygote._process.pid))
+
+    def count() -> tuple[int, int]:
+        return len(list(Path("/proc/self/fd").iterdir())), len(list(Path(f"/proc/{inner}/fd").iterdir()))
+
+    before = count()
+    for _ in range(20):
+        run(warm, runtime, "import os; os.kill(os.getpid(), 9)")
+    assert count() == before
+    homes, _ = cgroups.own_folders()
+    assert [name for home in homes.values() for name in home.glob(f"{cgroups.PREFIX}.{os.getpid()}.*")] == []
+
+
+def test_limits_hold(warm: WarmSandboxes, runtime: Runtime) -> None:
+    """Memory, processes, disk, time and output are bounded as in any sandbox."""
+    limits = Limits(memory_mb=256, pids=32, disk_mb=8)
+    greedy = run(warm, runtime, "x = bytearray(600 << 20)", limits=limits)
+    assert greedy.exit_code != 0
+    forks = "import os\ncount = 0\ntry:\n while True:\n  if os.fork() == 0:\n   import time; time.sleep(30)\n  count += 1\nexcept OSError: print(count)"
+    assert int(run(warm, runtime, forks, limits=limits).stdout) < 32
+    full = "try:\n open('/tmp/x', 'wb').write(b'x' * (64 << 20))\nexcept OSError as error: print(error.errno)"
+    assert run(warm, runtime, full, limits=limits).stdout == b"28\n"
+    box = warm.open(SandboxSpec(runtime), RUNS_SETTINGS)
+    try:
+        endless = box.call("import signal\nsignal.signal(15, 1)\nwhile True: pass", timeout=0.5)  # type: ignore[arg-type]
+        assert endless.timed_out
+        assert endless.seconds < 5
+        loud = box.call("print('x' * (4 << 20))", timeout=20)  # type: ignore[arg-type]
+        assert loud.truncated > 4_000_000
+    finally:
+        box.close()
+
+
+def test_a_command_in_it_is_an_ordinary_one(warm: WarmSandboxes, runtime: Runtime) -> None:
+    """Programs can be executed too, and what ran inside has no rights that they lack."""
+    box = warm.open(SandboxSpec(runtime, files={"a": b"b"}), RUNS_SETTINGS)
+    try:
+        assert box.run(["cat", "a"], timeout=5).stdout == b"b"
+        status = "grep -E '^(Cap|NoNewPrivs|Seccomp:|Uid)' /proc/self/status"
+        inside = (
+            f"import subprocess; print(subprocess.run({status!r}, shell=True, capture_output=True, text=True).stdout)"
+        )
+        shown = box.run(["sh", "-c", status], timeout=5).stdout.strip()
+        assert box.call(inside, timeout=10).stdout.strip() == shown  # type: ignore[arg-type]
+        assert b"CapBnd:\t0000000000000000" in shown
+        assert b"NoNewPrivs:\t1" in shown
+    finally:
+        box.close()
+
+
+def test_a_zygote_that_was_killed_is_replaced(warm: WarmSandboxes, runtime: Runtime) -> None:
+    """A grade after it finds a new one; what was forked from the old one is dead."""
+    box = warm.open(SandboxSpec(runtime), RUNS_SETTINGS)
+    (zygote,) = [one for key, one in warm._zygotes.items() if key[2] == "runs"]
+    family = below(zygote._process.pid)
+    os.kill(max(family - {box._carrier.pid}), signal.SIGKILL)
+    assert wait_until(lambda: not Path(f"/proc/{box._carrier.pid}").exists())
+    box.close()
+    assert run(warm, runtime, "print('again')").stdout == b"again\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        ("import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n", "thread"),
+        ("raise RuntimeError('nothing works')\n", "nothing works"),
+        ("import os\nos._exit(3)\n", "it has ended"),
+    ],
+)
+def test_what_cannot_be_forked_says_so(runtime: Runtime, module: str, reason: str) -> None:
+    """One line, the same every time, and no process left."""
+    with WarmSandboxes() as warm:
+        program = Program("odd", (("odd", module + "def main(settings): pass\n"),))
+        for _ in range(2):
+            with pytest.raises(EnvironmentFault, match=reason) as caught:
+                warm.open(SandboxSpec(runtime), program)
+            assert "\n" not in str(caught.value)
+        assert warm._zygotes == {}
+
+
+HARNESS = """\
+import sys
+from pathlib import Path
+from rcb_agent.environments.base import Runtime, SandboxSpec
+from rcb_agent.environments.warm import Program, WarmSandboxes
+warm = WarmSandboxes()
+program = Program('p', (('p', 'def main(settings):\\n    exec(settings, {})\\n'),))
+box = warm.open(SandboxSpec(Runtime('bare', Path(sys.argv[1]), (), '')), program)
+idle = warm.open(SandboxSpec(Runtime('bare', Path(sys.argv[1]), (), '')), program)
+code = f"import subprocess; subprocess.Popen(['setsid', 'sleep', '{sys.argv[2]}']); subprocess.run(['sleep', '{sys.argv[2]}'])"
+print('open', flush=True)
+box.call(code, timeout=600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_harness_leaves_no_warm_process(runtime: Runtime, number: signal.Signals) -> None:
+    """Zygote, idle and busy sandboxes and what they started are gone within seconds."""
+    mark = f"{40 + os.getpid() % 1000}.{number}3"
+    with subprocess.Popen(
+        [sys.executable, "-c", HARNESS, str(runtime.python), mark], stdout=subprocess.PIPE, text=True
+    ) as harness:
+        assert harness.stdout is not None
+        assert harness.stdout.readline() == "open\n"
+        assert wait_until(lambda: len(alive(mark)) >= 3, 20)
+        family = below(harness.pid) - {harness.pid}
+        assert len(family) >= 7
+        harness.send_signal(number)
+        harness.wait(5)
+        assert wait_until(lambda: not [pid for pid in family if Path(f"/proc/{pid}").exists()], 10)
+        assert alive(mark) == []

@@ -15,6 +15,7 @@ import click
 
 from rcb_agent import __version__
 from rcb_agent.cli_options import as_json as _as_json
+from rcb_agent.cli_options import cold as _cold
 from rcb_agent.cli_options import docker_base as _docker_base
 from rcb_agent.cli_options import filters as _filters
 from rcb_agent.cli_options import results as _results
@@ -159,6 +160,7 @@ def cli() -> None:
     type=click.IntRange(1, 512),
     help="Trials at once; changes no result.  [default: 2 per core, at most 8]",
 )
+@_cold
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="The run folder; the same command again resumes it."
 )
@@ -191,6 +193,7 @@ add_previews(cli, run)
 @cli.command()
 @click.argument("run_id", metavar="RUN")
 @click.option("--workers", type=click.IntRange(1, 512), help="Trials at once.")
+@_cold
 @click.option("--run-max-tokens", type=click.IntRange(1), help="Tokens of this run in all, those used before included.")
 @click.option(
     "--run-max-cost", type=click.FloatRange(0), help="Dollars of this run in all, those spent before included."

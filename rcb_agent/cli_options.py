@@ -18,6 +18,11 @@ results = click.option(
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document on standard output and nothing else there."
 )
+cold = click.option(
+    "--cold",
+    is_flag=True,
+    help="Start a new interpreter for every grade instead of forking one that has loaded its packages; changes no result.",
+)
 docker_base = click.option(
     "--docker-base",
     metavar="IMAGE",

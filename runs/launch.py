@@ -97,6 +97,8 @@ def _split(text: str) -> list[str]:
 
 
 def _carry_out(plan: Plan, store: RunStore, options: Mapping[str, Any]) -> Json:
+    if options["cold"]:
+        plan.grader.start_cold()
     caps = RunCaps(options["run_max_tokens"], options["run_max_cost"])
     with store:
         try:

@@ -188,11 +188,8 @@ def _check_protocol(arm: Arm) -> None:
         raise UsageError(f"--tool-protocol json: {arm.model} is a script, and scripts speak native calls only")
 
 
-def make_grader(conditions: Conditions, root: Path, container: Json, start: str = "warm") -> Grader:
-    """Return the grader of the mode that is asked for; ``root`` is the suite's folder.
-
-    ``start`` says how sides of a split grade begin, "warm" or "cold"; verdicts do not depend on it.
-    """
+def make_grader(conditions: Conditions, root: Path, container: Json) -> Grader:
+    """Return the grader of the mode that is asked for; ``root`` is the suite's folder."""
     from rcb_agent.environments.registry import open_sandbox
     from rcb_agent.environments.runtimes import load_runtime
     from rcb_agent.environments.warm import WarmSandboxes
@@ -210,7 +207,7 @@ def make_grader(conditions: Conditions, root: Path, container: Json, start: str 
         return UpstreamGrader(opener, load, root, limits=limits)
     if conditions.mode != "split":
         raise UsageError(f"--grading {conditions.mode!r}: choose split or upstream")
-    warm = WarmSandboxes() if conditions.sandbox == "bubblewrap" and start == "warm" else None
+    warm = WarmSandboxes() if conditions.sandbox == "bubblewrap" else None
     return SplitGrader(opener, load, limits=SplitLimits(sandbox=limits), warm=warm)
 
 

@@ -86,5 +86,8 @@ class Grader(Protocol):
         """Say why the gold code of a task does not pass here, or return ""; kept, so that asking again is cheap."""
 
     def grade(self, task: Task, files: Mapping[str, bytes]) -> Grade: ...
+    def start_cold(self) -> None:
+        """Grade in freshly started interpreters from now on, at their cost; verdicts do not depend on it."""
+
     def close(self) -> None:
         """End what was kept running for the next grade; grading again is an error."""

@@ -82,6 +82,11 @@ class SplitGrader:
         """Changes with every change of the code that grades."""
         return self._version
 
+    def start_cold(self) -> None:
+        """Fork nothing from now on."""
+        self.close()
+        self._warm, self._sides = None, self._cold
+
     def close(self) -> None:
         """End the processes from which sides are forked."""
         if self._warm is not None:

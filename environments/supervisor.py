@@ -59,7 +59,7 @@ class Supervisor:
             rlimits=tuple((name, int(value)) for name, value in config["rlimits"]),
             program=seccomp.build_filter(os.uname().machine, uncounted=config["uncounted"]),
         )
-        if not self.can_filter():
+        if not (config["filters"] if "filters" in config else can_filter(self.jail.program)):
             self.jail.program = None
         self.output_bytes: int = config["output_bytes"]
         self.scratch: str | None = config.get("scratch")
@@ -80,18 +80,6 @@ class Supervisor:
             carried.append(own)
             self.sockets.append(fcntl.fcntl(theirs.detach(), fcntl.F_DUPFD_CLOEXEC, FIRST_FREE))
         return Relay(carried)
-
-    def can_filter(self) -> bool:
-        """Try the filter in a child: a kernel that refuses it is recorded, not met by every command."""
-        program = self.jail.program
-        if program is None:
-            return False
-
-        def install() -> None:
-            jail.filter_calls(program)
-            os._exit(0)
-
-        return os.waitpid(self.fork(install), 0)[1] == 0
 
     def serve(self) -> NoReturn:
         """Answer requests until the input ends."""
@@ -354,6 +342,20 @@ def count_memory_kills(report: int) -> int:
     """Read from a cgroup's report how many processes the kernel has ended for lack of memory."""
     lines = os.pread(report, 4096, 0).splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith(b"oom_kill "))
+
+
+def can_filter(program: bytes | None) -> bool:
+    """Try a filter in a child: a kernel that refuses it is recorded, not met by every command."""
+    if program is None:
+        return False
+    child = os.fork()
+    if child == 0:
+        try:
+            jail.filter_calls(program)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitpid(child, 0)[1] == 0
 
 
 class Child:

@@ -19,7 +19,7 @@ import socket
 import sys
 import types
 
-from rcb_agent.environments import filework, frames, jail, namespaces, supervisor
+from rcb_agent.environments import filework, frames, jail, namespaces, seccomp, supervisor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # as in frames.py
@@ -38,6 +38,7 @@ def main(config: dict[str, Any]) -> NoReturn:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     namespaces.enter_own(config["rows"], config["user"], config["folders"])
     entry = load(config)
+    filters = supervisor.can_filter(seccomp.build_filter(os.uname().machine))  # once for all children
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a child ended; the kernel buries it
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
@@ -46,7 +47,7 @@ def main(config: dict[str, Any]) -> NoReturn:
         message, descriptors, _, _ = socket.recv_fds(control, REQUEST_BYTES, DESCRIPTORS)
         if not message:
             os._exit(0)
-        serve(control, json.loads(message), descriptors, home, entry)
+        serve(control, {**json.loads(message), "filters": filters}, descriptors, home, entry)
 
 
 def load(config: dict[str, Any]) -> types.ModuleType:
@@ -123,7 +124,7 @@ def become_sandbox(
         if "refused" in written:
             os.write(outlet, frames.pack_frame(written))
         else:
-            supervisor.main(config, Entry(entry))
+            supervisor.main({**config, "filters": request["filters"]}, Entry(entry))
     except BaseException as error:  # noqa: BLE001 -- a child must not go on as a second zygote
         os.write(outlet, frames.pack_frame({"broken": f"{type(error).__name__}: {error}"}))
     finally:

@@ -60,8 +60,12 @@ def run_pair(sides: Sides, plan: PairPlan) -> PairResult:
         threads = stack.enter_context(ThreadPoolExecutor(max_workers=2))
         trusted_end, candidate_end = _socket_pair(stack)
         verdict_reader, verdict_writer = _socket_pair(stack)
-        candidate_side = _open(stack, sides, plan, "candidate", (candidate_end,))
-        trusted_side = _open(stack, sides, plan, "trusted", (trusted_end, verdict_writer))
+        opening = threads.submit(_open, stack, sides, plan, "candidate", (candidate_end,))
+        try:
+            trusted_side = _open(stack, sides, plan, "trusted", (trusted_end, verdict_writer))
+        finally:
+            wait([opening])
+        candidate_side = opening.result()
         seconds = plan.seconds + 2 * START_SECONDS  # T's own clock is shorter, C's life is longer
         candidate_seconds = seconds + START_SECONDS
         candidate = threads.submit(_run, candidate_side, plan.candidate_settings, candidate_seconds, candidate_end)

@@ -220,7 +220,8 @@ def attach(engine: Any, name: str) -> socket.socket:
     wanted = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
     stream = engine.attach_socket(name, params=wanted)
     connection = socket.socket(fileno=os.dup(stream.fileno()))
-    stream._response.close()  # noqa: SLF001 -- else the SDK's own descriptor stays open
+    for own in (stream._response, stream._sock):  # noqa: SLF001 -- else the SDK's own descriptor stays open
+        own.close()
     connection.setblocking(False)
     return connection
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
+from importlib.util import MAGIC_NUMBER
 from types import CodeType
 from typing import Any, Self
 
@@ -39,10 +40,12 @@ MATCH_WIDTH = 500
 OPEN_FILES = 4096
 MORE_ENTRIES = "[... more entries, not listed ...]"
 
-# Reads one frame (lengths, JSON, sources and what they compile to), makes the modules, hands over. An interpreter of
-# another version than the harness's compiles them itself. Visible in /proc/1/cmdline, so short and without names.
+# Reads one frame (lengths, JSON, sources and what they compile to), makes the modules, hands over. An interpreter with
+# other byte code than the harness's (as CPython's own caches tell it) compiles them itself, which costs time, also later:
+# what compiling leaves behind is forked with each command. Visible in /proc/1/cmdline, so short and without names.
 BOOTSTRAP = """\
 import __future__,json,marshal,os,sys,types
+from importlib._bootstrap_external import MAGIC_NUMBER
 def g(n):
     b=b''
     while len(b)<n:
@@ -53,7 +56,7 @@ def g(n):
 h=g(8)
 j=json.loads(g(int.from_bytes(h[:4],'big')))
 s=g(int.from_bytes(h[4:],'big'))
-k=j['compiled']==[sys.implementation.cache_tag,sys.hexversion]
+k=j['compiled']==[sys.implementation.cache_tag,MAGIC_NUMBER.hex()]
 for p,n,y,z in j['parts']:
     m=sys.modules[n]=types.ModuleType(n)
     q=sys.modules.setdefault(p,types.ModuleType(p))
@@ -175,7 +178,7 @@ class SupervisedSandbox:
         table, sources = supervisor_sources(RELAYING_PARTS if self._relay else PARTS)
         self._answer_bytes = 2 * (int(config.get("output_bytes", 0)) + GAP_BYTES)
         config = {**config, "relayed": len(self._carrier.sockets)}
-        compiled_by = [sys.implementation.cache_tag, sys.hexversion]
+        compiled_by = [sys.implementation.cache_tag, MAGIC_NUMBER.hex()]
         program = {"parts": table, "compiled": compiled_by, "config": config}
         ready, _ = self._exchange(program, sources, START_SECONDS)
         if not ready.get("filtered"):

@@ -16,6 +16,7 @@ from rcb_agent.errors import SandboxFileError, SandboxLost
 
 READ_BYTES = 1 << 20
 RELAYED_META = 1 << 16  # a command's answer, or a frame of a relay
+SETTLE_SECONDS = 2.0
 ENDED = select.POLLHUP | select.POLLERR
 
 
@@ -76,12 +77,16 @@ class Channel:
         return None
 
     def _settle(self, relay: Relay, deadline: float) -> None:
-        """After an answer: pass on what came before it, send what is begun; nothing more is expected."""
-        while relay.is_passing_on() or relay.out:
+        """After an answer: pass on what came before it, send what is begun; nothing more is expected.
+
+        A reader that is too slow for that loses it, as no answer may depend on one.
+        """
+        deadline = min(deadline, time.monotonic() + SETTLE_SECONDS)
+        while (relay.is_passing_on() or relay.out) and time.monotonic() < deadline:
             wanted = {fd: mask & select.POLLOUT for fd, mask in relay.wants().items() if mask & select.POLLOUT}
             if relay.out:
                 wanted[self._to] = select.POLLOUT
-            for fd, _ in wait_for(wanted, deadline):
+            for fd, _ in poll_for(wanted, deadline):
                 if fd == self._to:
                     del relay.out[: self._write(memoryview(bytes(relay.out[:CHUNK])))]
                 else:
@@ -129,11 +134,16 @@ def move(relay: Relay, fd: int) -> None:
 
 def wait_for(wanted: dict[int, int], deadline: float) -> list[tuple[int, int]]:
     """Wait until one of these descriptors is ready; SandboxLost at the deadline."""
+    ready = poll_for(wanted, deadline)
+    if not ready:
+        raise SandboxLost("the sandbox no longer answers")
+    return ready
+
+
+def poll_for(wanted: dict[int, int], deadline: float) -> list[tuple[int, int]]:
+    """Wait until one of these descriptors is ready; nothing is at the deadline."""
     poll = select.poll()
     for fd, mask in wanted.items():
         poll.register(fd, mask)
     left = deadline - time.monotonic()
-    ready = poll.poll(left * 1000 + 1) if left > 0 else []
-    if not ready:
-        raise SandboxLost("the sandbox no longer answers")
-    return ready
+    return poll.poll(left * 1000 + 1) if left > 0 else []

@@ -23,7 +23,7 @@ from rcb_agent.environments.engine import connect, engine_errors
 from rcb_agent.environments.images import OWNER_LABEL, PYTHON, RUN_LABEL, default_base, find_image
 from rcb_agent.environments.layout import ENVIRONMENT, writable_places
 from rcb_agent.environments.leftovers import sweep_once
-from rcb_agent.environments.owners import own_mark
+from rcb_agent.environments.owners import named_run, own_mark
 from rcb_agent.environments.supervised import INTERPRETER_OPTIONS, Carrier, SupervisedSandbox, supervisor_config
 from rcb_agent.errors import EnvironmentFault, SandboxLost
 
@@ -164,7 +164,7 @@ def container_request(engine: Any, image: str, spec: SandboxSpec, runtime: str) 
         "stdin_open": True,
         "network_disabled": True,
         "healthcheck": {"test": ["NONE"]},
-        "labels": {OWNER_LABEL: own_mark(), RUN_LABEL: ""},
+        "labels": {OWNER_LABEL: own_mark(), RUN_LABEL: named_run()},
         "host_config": host_config(engine, spec, runtime),
     }
 
@@ -220,7 +220,8 @@ def attach(engine: Any, name: str) -> socket.socket:
     wanted = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
     stream = engine.attach_socket(name, params=wanted)
     connection = socket.socket(fileno=os.dup(stream.fileno()))
-    stream._response.close()  # noqa: SLF001 -- else the SDK's own descriptor stays open
+    for own in (stream._response, stream._sock):  # noqa: SLF001 -- else the SDK's own descriptor stays open
+        own.close()
     connection.setblocking(False)
     return connection
 

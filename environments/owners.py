@@ -23,6 +23,19 @@ def home_mark() -> str:
     return hashlib.sha256(f"{boot} {space}".encode()).hexdigest()[:12]
 
 
+_run = [""]
+
+
+def name_run(run: str) -> None:
+    """Say which run this process carries out; what is made from now on is labelled with it, for people."""
+    _run[0] = run
+
+
+def named_run() -> str:
+    """Return the run that was named last, or nothing."""
+    return _run[0]
+
+
 def own_mark() -> str:
     """Return the mark of this process."""
     return f"{home_mark()}.{os.getpid()}.{start_time(os.getpid())}"

@@ -126,6 +126,7 @@ class Relay:
         each.allowed -= len(blob)
         if not each.deaf:
             each.waiting += blob
+            self._pass_on(each)
 
     def _read(self, each: Carried) -> bool:
         """Read once and send it on; whether there may be more."""
@@ -150,16 +151,21 @@ class Relay:
             return False
 
     def _pass_on(self, each: Carried) -> None:
-        try:
-            sent = each.socket.send(bytes(each.waiting[:CHUNK]), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-        except BlockingIOError:
-            return
-        except OSError:
-            each.deaf = True
-            each.waiting.clear()
-            self._send(each, DEAF)
-            return
-        del each.waiting[:sent]
+        """Write until the socket takes no more: polling calls it full long before it is."""
+        while each.waiting:
+            try:
+                sent = each.socket.send(bytes(each.waiting[:CHUNK]), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            except BlockingIOError:
+                return
+            except OSError:
+                each.deaf = True
+                each.waiting.clear()
+                self._send(each, DEAF)
+                return
+            del each.waiting[:sent]
+            self._tell_room(each, sent)
+
+    def _tell_room(self, each: Carried, sent: int) -> None:
         each.owed += sent
         if each.owed >= WINDOW // 4:  # what is owed for good leaves three quarters of the window
             each.allowed += each.owed

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
+from importlib.util import MAGIC_NUMBER
 from types import CodeType
 from typing import Any, Self
 
@@ -39,10 +40,12 @@ MATCH_WIDTH = 500
 OPEN_FILES = 4096
 MORE_ENTRIES = "[... more entries, not listed ...]"
 
-# Reads one frame (lengths, JSON, sources and what they compile to), makes the modules, hands over. An interpreter of
-# another version than the harness's compiles them itself. Visible in /proc/1/cmdline, so short and without names.
+# Reads one frame (lengths, JSON, sources and what they compile to), makes the modules, hands over. An interpreter with
+# other byte code than the harness's (as CPython's own caches tell it) compiles them itself, which costs time, also later:
+# what compiling leaves behind is forked with each command. Visible in /proc/1/cmdline, so short and without names.
 BOOTSTRAP = """\
 import __future__,json,marshal,os,sys,types
+from importlib._bootstrap_external import MAGIC_NUMBER
 def g(n):
     b=b''
     while len(b)<n:
@@ -53,7 +56,7 @@ def g(n):
 h=g(8)
 j=json.loads(g(int.from_bytes(h[:4],'big')))
 s=g(int.from_bytes(h[4:],'big'))
-k=j['compiled']==[sys.implementation.cache_tag,sys.hexversion]
+k=j['compiled']==[sys.implementation.cache_tag,MAGIC_NUMBER.hex()]
 for p,n,y,z in j['parts']:
     m=sys.modules[n]=types.ModuleType(n)
     q=sys.modules.setdefault(p,types.ModuleType(p))
@@ -110,7 +113,7 @@ def supervisor_sources(parts: tuple[str, ...]) -> tuple[list[list[Any]], bytes]:
 def program_frame(parts: tuple[str, ...], config: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     """Return what BOOTSTRAP reads: modules of this package, by which version they were compiled, what to tell them."""
     table, sources = supervisor_sources(parts)
-    return {"parts": table, "compiled": [sys.implementation.cache_tag, sys.hexversion], "config": config}, sources
+    return {"parts": table, "compiled": [sys.implementation.cache_tag, MAGIC_NUMBER.hex()], "config": config}, sources
 
 
 def compile_part(source: bytes) -> CodeType:

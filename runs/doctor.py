@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from rcb_agent.tasks.cache import cache_folder
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
 EXIT_PROBLEM = 4
 MAIN_RUNTIME = "mini"  # what `rcb-agent run` needs when nothing else is said
-NOT_NEEDED = ("cgroups", "keys")
+NOT_NEEDED = ("cgroups", "docker", "keys")
 LOW_MEGABYTES, NEEDED_MEGABYTES = 1024, 100
 
 # Variables from which LiteLLM takes the key of a provider; a new one costs a line, a missing one only a warning.
@@ -108,6 +109,7 @@ def look(results: Path) -> Iterator[Check]:
         ("bubblewrap", check_bubblewrap),
         ("cgroups", check_cgroups),
         *((f"runtime {name}", lambda name=name: check_runtime(name)) for name in sorted(RUNTIMES)),
+        ("docker", check_docker),
         ("cache folder", check_cache),
         ("results folder", lambda: check_folder("results folder", results, "choose another one: --results FOLDER")),
         ("temporary folder", check_temporary),
@@ -237,6 +239,31 @@ def check_runtime(name: str) -> Check:
     except (RcbAgentError, OSError) as fault:
         return Check(label, bad, str(fault), fix)
     return Check(label, OK, f"Python {version}, packages: {', '.join(runtime.packages) or 'none'} ({runtime.python})")
+
+
+def check_docker() -> Check:
+    """Ask the engine, if there is one, for itself, the base image and the images of runtimes; all are optional."""
+    from rcb_agent.environments.engine import connect, engine_address
+    from rcb_agent.environments.images import default_base, find_base, find_image
+
+    optional = "only --sandbox docker needs it"
+    try:
+        version = connect().version()["Version"]
+    except EnvironmentFault as fault:
+        return Check("docker", WARNING, f"{fault}; {optional}", "apt-get install docker.io && dockerd &")
+    detail, base = f"engine {version} at {engine_address()}", default_base()
+    try:
+        find_base(base)
+    except EnvironmentFault as fault:
+        return Check("docker", WARNING, f"{detail}; {fault}; {optional}", f"docker pull {base}")
+    built = []
+    for name in sorted(RUNTIMES):
+        with suppress(RcbAgentError, OSError):
+            built.append(find_image(load_runtime(name), base).name)
+    detail = f"{detail}; base image {base}; images: {', '.join(built) or 'none'}"
+    if not built:
+        return Check("docker", WARNING, f"{detail}; {optional}", f"rcb-agent env build --sandbox docker {MAIN_RUNTIME}")
+    return Check("docker", OK, detail)
 
 
 def check_cache() -> Check:

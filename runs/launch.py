@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
+from rcb_agent.environments.owners import name_run
 from rcb_agent.environments.registry import is_isolated
 from rcb_agent.errors import ModelUnavailable, UsageError
 from rcb_agent.runs.base import Json
@@ -100,6 +101,7 @@ def _carry_out(plan: Plan, store: RunStore, options: Mapping[str, Any]) -> Json:
     if options["cold"]:
         plan.grader.start_cold()
     caps = RunCaps(options["run_max_tokens"], options["run_max_cost"])
+    name_run(store.path.name)
     with store:
         try:
             # What an agent of somebody else's prints must not get between us and the one document.

@@ -39,6 +39,45 @@ need_command() { # COMMAND PACKAGE
     if as_debian_root; then apt_install "$2"; else die "$1 is missing: as root, apt-get install $2"; fi
 }
 
+# An engine for the tests: the one that answers, else, as root on Debian, one of our own in a temporary folder, which
+# stop_engine ends. Without either the tests that need one are skipped, saying so.
+start_engine() {
+    engine_pid= engine_home=
+    if docker version >/dev/null 2>&1; then return; fi
+    if ! as_debian_root || [ -n "${DOCKER_HOST:-}" ]; then
+        say "no docker engine answers: the tests that need one will skip, saying so"
+        return
+    fi
+    command -v dockerd >/dev/null 2>&1 || apt_install docker.io
+    engine_home=$(mktemp -d)
+    dockerd --data-root "$engine_home/data" --exec-root "$engine_home/exec" --pidfile "$engine_home/pid" \
+        --host "unix://$engine_home/docker.sock" --bridge none --iptables=false --ip6tables=false >"$engine_home/log" 2>&1 &
+    engine_pid=$!
+    export DOCKER_HOST="unix://$engine_home/docker.sock"
+    for _ in $(seq 100); do
+        if docker version >/dev/null 2>&1; then return; fi
+        if ! kill -0 "$engine_pid" 2>/dev/null; then break; fi
+        sleep 0.3
+    done
+    say "dockerd does not start here (its last words below): the tests that need an engine will skip, saying so"
+    tail -n 3 "$engine_home/log" >&2 || true
+    stop_engine
+    unset DOCKER_HOST
+}
+
+stop_engine() {
+    if [ -n "${engine_pid:-}" ]; then
+        kill "$engine_pid" 2>/dev/null || true
+        wait "$engine_pid" 2>/dev/null || true
+        engine_pid=
+    fi
+    if [ -n "${engine_home:-}" ]; then
+        awk -v home="$engine_home/" 'index($2, home) == 1 { print $2 }' /proc/mounts | sort -r | xargs -r umount -l 2>/dev/null || true
+        rm -rf "$engine_home"
+        engine_home=
+    fi
+}
+
 make_venv() { # EXTRAS
     local python stamp
     python=$(find_python) || exit $?

@@ -12,13 +12,12 @@ import pytest
 from rcb_agent.environments.base import Container, Limits, Runtime, SandboxSpec
 from rcb_agent.environments.bubblewrap import open_bubblewrap
 from rcb_agent.environments.docker import open_docker
-from rcb_agent.environments.engine import disconnect
 from rcb_agent.environments.images import build_image
 from rcb_agent.environments.runtimes import load_runtime
 from rcb_agent.environments.supervised import SupervisedSandbox
 from rcb_agent.environments.warm import Program, WarmSandboxes
 from rcb_agent.errors import EnvironmentFault
-from tests.engine import provide_base, skip_without_engine
+from tests.engine import provide_base
 
 OpenBox = Callable[..., SupervisedSandbox]
 IDLE = Program("idle", (("idle", "def main(settings):\n    pass\n"),))
@@ -26,18 +25,12 @@ POC = Path(__file__).parent.parent / "attacks" / "poc"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without bubblewrap or an engine the tests that need it are skipped, by name of what is missing."""
-    skip_without_engine(items)
+    """Without bubblewrap the tests that need it are skipped, by name of what is missing."""
     if shutil.which("bwrap"):
         return
     for item in items:
         if item.get_closest_marker("sandbox") and not item.get_closest_marker("docker"):
             item.add_marker(pytest.mark.skip(reason="bwrap is not on PATH (apt-get install bubblewrap)"))
-
-
-def pytest_sessionfinish() -> None:
-    """Close connections to the engine before somebody counts them."""
-    disconnect()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

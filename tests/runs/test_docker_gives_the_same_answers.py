@@ -1,0 +1,182 @@
+"""Guards: a verdict that depends on which isolated sandbox it was found in, and docker faults that are scores."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from rcb_agent.environments.engine import connect
+from rcb_agent.environments.images import build_image, find_image, image_name
+from rcb_agent.environments.runtimes import load_runtime
+from rcb_agent.errors import EnvironmentFault
+from tests.engine import provide_base
+from tests.runs.command import Done, rcb_agent, records
+from tests.runs.test_attacks_through_commands import ATTACKS, call, script, solution
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.docker]
+
+# One blank of each of six papers.
+TASKS = (
+    "tidal/height*",
+    "ripple/weights of the self loops",
+    "silt/small entries settle in place",
+    "chord/soft unit length",
+    "parley/tokens that would close a loop",
+    "weir/order of the basins",
+)
+CANDIDATES = ("g01", "g02", "g07", "g15", "g17", "g33", "g34")
+COMMANDS = ("a01", "a06", "a15")
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A base image on which the runtime of the suites below is built."""
+    name = provide_base(tmp_path_factory.getbasetemp().parent)
+    try:
+        build_image(load_runtime("mini"), name, lambda _line: None)
+    except EnvironmentFault as fault:
+        if "not built" in str(fault):
+            pytest.skip(str(fault))
+        raise
+    return name
+
+
+def answers(folder: Path, sandbox: str, base: str, *words: str) -> dict[tuple[str, str, str], tuple[str, str]]:
+    """Run and return (task, arm, scope) -> (verdict, reason)."""
+    more = ("--docker-base", base) if sandbox == "docker" else ()
+    done = rcb_agent("run", "--sandbox", sandbox, *more, *words, "--json", "--out", folder / sandbox, cwd=folder)
+    assert done.code == 0, done.err
+    grades = records(folder / sandbox, "grades.jsonl")
+    return {(g["task"], g["arm"], g["scope"]): (g["verdict"], g["reason"]) for g in grades}
+
+
+def test_controls_have_the_same_verdicts(tmp_path: Path, base: str) -> None:
+    """Gold passes and nothing fails, for the same reason, on one task of each of six papers."""
+    words = [word for task in TASKS for word in ("--tasks", task)]
+    controls = ("--agent", "oracle", "--agent", "null", *words)
+    inside = {sandbox: answers(tmp_path, sandbox, base, *controls) for sandbox in ("bubblewrap", "docker")}
+    assert inside["docker"] == inside["bubblewrap"]
+    assert len({task for task, _, _ in inside["docker"]}) >= 6
+    assert {verdict for (_, arm, _), (verdict, _) in inside["docker"].items() if arm == "oracle"} == {"passed"}
+    assert {verdict for (_, arm, _), (verdict, _) in inside["docker"].items() if arm == "null"} == {"failed"}
+
+
+def test_attacks_have_the_same_verdicts(attack_suite: Path, tmp_path: Path, base: str) -> None:
+    """Programs as the solution, programs run in the workspace, and the right answer: the same ends in both."""
+    arms = [script(tmp_path, "honest", call("write_file", path="model.py", content=solution("plain")))]
+    for program in sorted((ATTACKS / "poc").glob("*.py")):
+        text = program.read_text()
+        if program.stem[:3] in CANDIDATES:
+            arms.append(script(tmp_path, program.stem, call("write_file", path="model.py", content=text)))
+        elif program.stem[:3] in COMMANDS:
+            calls = [call("write_file", path="attack.py", content=text), call("run_python", path="attack.py")]
+            arms.append(script(tmp_path, program.stem, *calls))
+    assert len(arms) == 1 + len(CANDIDATES) + len(COMMANDS)
+    words = [word for arm in arms for word in ("--arm", arm)]
+    words = ["--suite", str(attack_suite), "--tasks", "plain/gated mean", *words]
+    inside = {sandbox: answers(tmp_path, sandbox, base, *words) for sandbox in ("bubblewrap", "docker")}
+    assert inside["docker"] == inside["bubblewrap"]
+    passed = {arm for (_, arm, _), (verdict, _) in inside["docker"].items() if verdict == "passed"}
+    assert passed == {"honest"}
+
+
+def one_line(done: Done, code: int) -> str:
+    assert done.code == code, done.err
+    said = [line for line in done.err.splitlines() if line.startswith("rcb-agent: error")]
+    assert len(said) == 1, done.err
+    assert "Traceback" not in done.err
+    return said[0]
+
+
+def test_what_is_missing_is_said_in_one_line(tmp_path: Path, base: str) -> None:
+    """No engine, no permission, no base image, no runtime of the engine, options that do not fit."""
+    run = ("run", "--agent", "oracle", "--tasks", TASKS[1], "--sandbox", "docker")
+    nobody = {"DOCKER_HOST": "tcp://127.0.0.1:1"}
+    assert "no docker engine answers at tcp://127.0.0.1:1" in one_line(rcb_agent(*run, cwd=tmp_path, env=nobody), 4)
+    nowhere = {"DOCKER_HOST": f"unix://{tmp_path}/none.sock"}
+    assert "no docker engine answers at unix://" in one_line(rcb_agent(*run, cwd=tmp_path, env=nowhere), 4)
+    strange = (*run, "--docker-base", "rcb-agent-no-such-base:1")
+    assert "base image rcb-agent-no-such-base:1 is not there" in one_line(rcb_agent(*strange, cwd=tmp_path), 4)
+    engine = (*run, "--docker-base", base, "--docker-runtime", "runnothing")
+    assert "knows no runtime runnothing" in one_line(rcb_agent(*engine, cwd=tmp_path), 4)
+    misplaced = (*run[:-1], "bubblewrap", "--docker-runtime", "runc")
+    assert "--docker-runtime is for --sandbox docker" in one_line(rcb_agent(*misplaced, cwd=tmp_path), 2)
+    furnished = (*run, "--docker-base", base, "--python", "/usr/bin/python3")
+    assert "leave out --python" in one_line(rcb_agent(*furnished, cwd=tmp_path), 2)
+    assert not list(tmp_path.glob("results/*"))
+
+
+def test_another_base_image_is_another_run(tmp_path: Path, base: str) -> None:
+    """A run says what it was made from; it is not resumed on a base image that has changed under its name."""
+    engine, name = connect(), "rcb-agent-test-moving"
+    engine.tag(base, name, "1", force=True)
+    out = tmp_path / "run"
+    words = ("run", "--agent", "null", "--tasks", TASKS[1], "--sandbox", "docker", "--docker-base", f"{name}:1")
+    try:
+        assert rcb_agent(*words, "--out", out, cwd=tmp_path).code == 0
+        made = engine.create_container(base, ["true"])["Id"]
+        engine.commit(made, name, "1")
+        engine.remove_container(made)
+        done = rcb_agent("resume", out, cwd=tmp_path)
+    finally:
+        engine.remove_image(f"{name}:1", force=True)
+    assert "another base image rcb-agent-test-moving:1" in one_line(done, 2)
+    document = (out / "run.json").read_text()
+    assert find_image(load_runtime("mini"), base).id in document
+
+
+def test_an_image_that_goes_in_mid_run_is_not_measured(tmp_path: Path, base: str) -> None:
+    """What could not be opened is nobody's failure: not measured, exit code 1, and resume goes on."""
+    engine, name = connect(), "rcb-agent-test-going"
+    made = engine.create_container(base, ["true"])["Id"]
+    engine.commit(made, name, "1")
+    engine.remove_container(made)
+    out, mini = tmp_path / "run", load_runtime("mini")
+    image = build_image(mini, f"{name}:1", lambda _line: None)
+    assert image.name == image_name(mini, image.base)
+
+    def remove_soon() -> None:
+        trials = out / "trials.jsonl"
+        while not trials.exists() or not trials.read_text():
+            time.sleep(0.05)
+        while True:
+            try:
+                engine.remove_image(image.name, force=True)
+            except Exception:  # noqa: BLE001 -- a container still uses it
+                time.sleep(0.05)
+            else:
+                return
+
+    thread = threading.Thread(target=remove_soon, daemon=True)
+    thread.start()
+    words = ("--agent", "react", "--tasks", "ripple/*", "--workers", "1", "--docker-base", f"{name}:1")
+    try:
+        done = rcb_agent("run", "--sandbox", "docker", *words, "--json", "--out", out, cwd=tmp_path)
+    finally:
+        engine.remove_image(f"{name}:1", force=True)
+    assert done.code == 1, done.err
+    grades = records(out, "grades.jsonl")
+    gone = [grade for grade in grades if "No such image" in grade["message"]]
+    assert gone
+    assert {grade["verdict"] for grade in gone} == {"not_measured"}
+
+
+def test_clean_says_what_it_removes(tmp_path: Path, base: str) -> None:
+    """A dead owner's container goes, an unrelated one of a similar name stays; --dry-run only says so."""
+    from rcb_agent.environments.images import OWNER_LABEL
+    from rcb_agent.environments.owners import home_mark
+
+    engine, unique = connect(), f"rcb-agent-{time.monotonic_ns()}"
+    dead = engine.create_container(base, ["true"], name=unique, labels={OWNER_LABEL: f"{home_mark()}.1.1"})["Id"]
+    kept = engine.create_container(base, ["true"], name=f"{unique}-mine")["Id"]
+    try:
+        said = rcb_agent("clean", "--dry-run", cwd=tmp_path)
+        assert f"would remove container {unique}\n" in said.out
+        assert f"{unique}-mine" not in said.out
+        done = rcb_agent("clean", cwd=tmp_path)
+        assert (done.code, f"removed container {unique}\n" in done.out) == (0, True)
+        there = {container["Id"] for container in engine.containers(all=True)}
+        assert (dead in there, kept in there) == (False, True)
+    finally:
+        engine.remove_container(kept, force=True)

@@ -1,16 +1,19 @@
 """One temporary folder per process for everything short-lived, so that whatever ends a run can remove it.
 
 An interrupted run ends at once, with threads in the middle of making workspaces: their own clean-up does not run.
-A killed one cleans nothing; the next start removes what processes of ours that are dead have left.
+A killed one cleans nothing itself: a shell that waits for the end of a pipe which only this process holds does it then,
+and where that was killed too, the next start removes what dead processes of ours have left.
 """
 
 import os
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
 _PREFIX = "rcb-agent-"
-_claimed: list[Path] = []
+_AFTERWARDS = 'cat >/dev/null; rm -rf -- "$1"'
+_claimed: list[tuple[Path, "subprocess.Popen[bytes]"]] = []
 
 
 def claim_scratch() -> None:
@@ -20,16 +23,18 @@ def claim_scratch() -> None:
     home = Path(tempfile.gettempdir())
     _sweep(home)
     folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=home))
-    _claimed.append(folder)
+    after = subprocess.Popen(["sh", "-c", _AFTERWARDS, "sh", folder], stdin=subprocess.PIPE, start_new_session=True)
+    _claimed.append((folder, after))
     tempfile.tempdir = str(folder)
 
 
 def release_scratch() -> None:
     """Remove the folder and all in it; again is fine."""
     while _claimed:
-        folder = _claimed.pop()
+        folder, after = _claimed.pop()
         tempfile.tempdir = None
         shutil.rmtree(folder, ignore_errors=True)
+        after.communicate()
 
 
 def dead_folders(home: Path | None = None) -> list[Path]:

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -88,11 +88,11 @@ def wait_for(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 @pytest.fixture
-def nothing_of(tmp_path: Path) -> Iterator[Path]:
+def nothing_of(tmp_path: Path) -> Path:
     """A folder for temporary files of a run."""
     place = tmp_path / "tmp"
     place.mkdir()
-    yield place
+    return place
 
 
 @pytest.mark.parametrize("phase", PHASES)

@@ -1,7 +1,7 @@
 """Warm sandboxes: forked from a process that has already imported a runtime's packages and a program of ours.
 
-Opening one costs a few milliseconds where a cold start with PyTorch costs more than a second. What it may see, write
-and call is that of a bubblewrap sandbox; the process it is forked from (``zygote.py``) has seen nothing but read-only
+Opening one costs some milliseconds where a cold start with PyTorch costs more than a second. What it may see, write
+and call is that of a cold one of the same kind; the process it is forked from (``zygote.py``) has seen nothing but read-only
 packages and our own source. Where the kernel refuses what that needs, opening raises EnvironmentFault, and whoever
 opened decides what to do instead.
 """
@@ -11,9 +11,8 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,33 +21,14 @@ from typing import Any, Self
 
 from rcb_agent.environments import frames
 from rcb_agent.environments.base import SANDBOX_UID, CommandResult, Limits, Runtime, SandboxSpec
-from rcb_agent.environments.bubblewrap import (
-    Shell,
-    describe_enforcement,
-    end_early,
-    find_bubblewrap,
-    identity_arguments,
-    make_config,
-    read_message,
-    start_bubblewrap,
-)
+from rcb_agent.environments.bubblewrap import make_config
 from rcb_agent.environments.cgroups import ControlGroup, open_group
-from rcb_agent.environments.layout import ENVIRONMENT, mount_arguments, writable_places
-from rcb_agent.environments.supervised import (
-    BOOTSTRAP,
-    PARTS,
-    Carrier,
-    SupervisedSandbox,
-    program_frame,
-)
-from rcb_agent.environments.venvs import SHOWN_AT as RUNTIME_ROOT
+from rcb_agent.environments.layout import writable_places
+from rcb_agent.environments.shells import BubblewrapShell, ZygoteShell
+from rcb_agent.environments.supervised import PARTS, Carrier, SupervisedSandbox, program_frame
 from rcb_agent.errors import EnvironmentFault, SandboxFileError, SandboxLost
 
 ZYGOTE_PARTS = (*PARTS, "namespaces", "zygote")
-# Not isolated mode: it would ignore the fixed hash seed. The environment is ours and the folder is empty all the same.
-INTERPRETER = (f"{RUNTIME_ROOT}/bin/python", "-s", "-P", "-B", "-c", BOOTSTRAP)
-ZYGOTE_UID = SANDBOX_UID + 1
-CAPABILITIES = ("CAP_SETUID", "CAP_SETGID", "CAP_SYS_ADMIN")  # for the way into a user namespace, then gone
 LOAD_SECONDS = 120.0
 FORK_SECONDS = 20.0
 ANSWER_BYTES = 1 << 12
@@ -107,60 +87,43 @@ class WarmSandbox(SupervisedSandbox):
 class Zygote:
     """One process from which sandboxes are forked. Safe to use from several threads."""
 
-    def __init__(self, runtime: Runtime, program: Program) -> None:
-        """Start it, or raise EnvironmentFault saying in one line why that is not possible here."""
+    def __init__(self, shell: ZygoteShell, runtime: Runtime, program: Program) -> None:
+        """Load runtime and program in a shell that has started, or raise EnvironmentFault saying in one line why not."""
         self._turn = threading.Lock()
-        self._as_root = os.geteuid() == 0
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            self._process, self._shell = self._start(runtime, theirs.fileno())
-        except BaseException:
-            self._control.close()
-            raise
-        finally:
-            theirs.close()
-        try:
-            self._load(runtime, program, theirs_number=self._number)
-        except BaseException:
-            self.close()
-            raise
-
-    def _start(self, runtime: Runtime, control: int) -> tuple[subprocess.Popen[bytes], Shell]:
-        spec = SandboxSpec(runtime)
-        arguments = identity_arguments(as_root=self._as_root, capabilities=CAPABILITIES)
-        arguments += mount_arguments(spec, writable=False)
-        self._number = control
-        process, inner = start_bubblewrap(find_bubblewrap(), arguments, INTERPRETER, (control,), ENVIRONMENT)
-        try:
-            return process, Shell(process, inner, None)
-        except OSError:
-            raise EnvironmentFault(f"the first process of a warm start has ended: {end_early(process)}") from None
-
-    def _load(self, runtime: Runtime, program: Program, *, theirs_number: int) -> None:
+        self._shell = shell
+        self._control: socket.socket | None = None
         config = {
-            "control": theirs_number,
-            "rows": [[0, ZYGOTE_UID, 1], [SANDBOX_UID, SANDBOX_UID, 1]] if self._as_root else None,
+            **shell.config,
             "user": SANDBOX_UID,
             "folders": folders_of(Limits()),
             "imports": imports_of(runtime),
             "modules": [list(module) for module in program.modules],
         }
         try:
-            if self._process.stdin is not None:
-                self._process.stdin.write(frames.pack_frame(*program_frame(ZYGOTE_PARTS, config)))
-                self._process.stdin.flush()
+            shell.send(frames.pack_frame(*program_frame(ZYGOTE_PARTS, config)))
+            self._control = shell.control()
             answer, _ = self._receive(LOAD_SECONDS)
         except (SandboxLost, OSError) as loss:
-            raise EnvironmentFault(
-                f"a warm start is not possible here ({loss}): {read_message(self._process)}"
-            ) from None
+            message = f"a warm start is not possible here ({loss}): {shell.last_words()}"
+            self.close()
+            raise EnvironmentFault(message) from None
+        except BaseException:
+            self.close()
+            raise
         if not answer.get("ready"):
+            self.close()
             raise EnvironmentFault(f"a warm start is not possible here: {answer}")
 
+    def _connection(self) -> socket.socket:
+        if self._control is None:
+            raise SandboxLost("it was never there")
+        return self._control
+
     def _receive(self, seconds: float) -> tuple[dict[str, Any], list[int]]:
-        if not select.select([self._control], [], [], seconds)[0]:
+        connection = self._connection()
+        if not select.select([connection], [], [], seconds)[0]:
             raise SandboxLost("no answer in time")
-        data, descriptors, _, _ = socket.recv_fds(self._control, ANSWER_BYTES, 1)
+        data, descriptors, _, _ = socket.recv_fds(connection, ANSWER_BYTES, 1)
         if not data:
             raise SandboxLost("it has ended")
         return json.loads(data), descriptors
@@ -176,9 +139,9 @@ class Zygote:
             if group is not None:
                 group.remove()
             raise
-        enforcement = describe_enforcement(group, spec.limits, as_root=False)
+        enforcement = self._shell.enforcement(group, spec.limits)
         carrier = Carrier(
-            "bubblewrap",
+            self._shell.kind,
             child.inlet,
             child.outlet,
             {**enforcement, "start": "warm"},
@@ -209,7 +172,9 @@ class Zygote:
         request = {"user": SANDBOX_UID, "folders": folders_of(spec.limits)}
         try:
             with self._turn:
-                socket.send_fds(self._control, [json.dumps(request).encode()], [their_in, their_out, *spec.sockets])
+                socket.send_fds(
+                    self._connection(), [json.dumps(request).encode()], [their_in, their_out, *spec.sockets]
+                )
                 answer, descriptors = self._receive(FORK_SECONDS)
         except (OSError, SandboxLost) as loss:
             os.close(inlet)
@@ -228,9 +193,9 @@ class Zygote:
 
     def close(self) -> None:
         """End it and everything that was forked from it; again is fine."""
-        self._control.close()
-        self._shell.kill()
-        self._shell.release()
+        if self._control is not None:
+            self._control.close()
+        self._shell.close()
 
 
 class Child:
@@ -292,7 +257,8 @@ def imports_of(runtime: Runtime) -> list[str]:
 class WarmSandboxes:
     """Zygotes by runtime and program, started when first needed. Safe to use from several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, open_shell: Callable[[Runtime], ZygoteShell] = BubblewrapShell) -> None:
+        self._open_shell = open_shell
         self._guard = threading.Lock()
         self._locks: dict[tuple[str, str, str], threading.Lock] = {}
         self._zygotes: dict[tuple[str, str, str], Zygote] = {}
@@ -330,7 +296,7 @@ class WarmSandboxes:
                 raise EnvironmentFault(self._refusals[key])
             if key not in self._zygotes:
                 try:
-                    self._zygotes[key] = Zygote(runtime, program)
+                    self._zygotes[key] = Zygote(self._open_shell(runtime), runtime, program)
                 except EnvironmentFault as fault:
                     self._refusals[key] = str(fault)
                     raise

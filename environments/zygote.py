@@ -32,8 +32,7 @@ ENTRY = "main"
 
 def main(config: dict[str, Any]) -> NoReturn:
     """Take over this process; called by the bootstrap with what the harness sent."""
-    control = socket.socket(fileno=os.dup(config["control"]))
-    os.close(config["control"])
+    control = open_control(config["control"])
     os.umask(0o022)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     namespaces.enter_own(config["rows"], config["user"], config["folders"])
@@ -48,6 +47,17 @@ def main(config: dict[str, Any]) -> NoReturn:
         if not message:
             os._exit(0)
         serve(control, {**json.loads(message), "filters": filters}, descriptors, home, entry)
+
+
+def open_control(where: int | str) -> socket.socket:
+    """Return the connection to the harness: an inherited descriptor, or the path of a socket."""
+    if isinstance(where, str):
+        control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        control.connect(where)
+        return control
+    inherited = socket.socket(fileno=os.dup(where))
+    os.close(where)
+    return inherited
 
 
 def load(config: dict[str, Any]) -> types.ModuleType:

@@ -192,6 +192,7 @@ def make_grader(conditions: Conditions, root: Path, container: Json) -> Grader:
     """Return the grader of the mode that is asked for; ``root`` is the suite's folder."""
     from rcb_agent.environments.registry import open_sandbox
     from rcb_agent.environments.runtimes import load_runtime
+    from rcb_agent.environments.shells import WITH_WARM_START, ShellOpener
     from rcb_agent.environments.warm import WarmSandboxes
     from rcb_agent.scoring.split import SplitGrader, SplitLimits
     from rcb_agent.scoring.upstream import UpstreamGrader
@@ -207,7 +208,8 @@ def make_grader(conditions: Conditions, root: Path, container: Json) -> Grader:
         return UpstreamGrader(opener, load, root, limits=limits)
     if conditions.mode != "split":
         raise UsageError(f"--grading {conditions.mode!r}: choose split or upstream")
-    warm = WarmSandboxes() if conditions.sandbox == "bubblewrap" else None
+    shells = ShellOpener(conditions.sandbox, read_container(container))
+    warm = WarmSandboxes(shells) if conditions.sandbox in WITH_WARM_START else None
     return SplitGrader(opener, load, limits=SplitLimits(sandbox=limits), warm=warm)
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from rcb_agent.environments import cgroups
-from rcb_agent.environments.base import CommandResult, Limits, Runtime, SandboxSpec
+from rcb_agent.environments.base import CommandResult, Container, Limits, Runtime, SandboxSpec
+from rcb_agent.environments.shells import BubblewrapShell, ShellOpener
 from rcb_agent.environments.warm import Program, WarmSandboxes
 from rcb_agent.errors import EnvironmentFault
 from tests.environments.test_killed_harness import alive, below, wait_until
@@ -24,10 +25,26 @@ RUNS_SETTINGS = Program(
 )
 
 
-@pytest.fixture(scope="module")
-def warm() -> Iterator[WarmSandboxes]:
+@pytest.fixture(scope="module", params=["bubblewrap", pytest.param("docker", marks=pytest.mark.docker)])
+def warm(request: pytest.FixtureRequest, runtime: Runtime) -> Iterator[WarmSandboxes]:
+    container = None
+    if request.param == "docker":
+        container = Container({runtime.name: request.getfixturevalue("bare_image")})
+    with WarmSandboxes(ShellOpener(request.param, container)) as kept:
+        yield kept
+
+
+@pytest.fixture
+def in_bubblewrap() -> Iterator[WarmSandboxes]:
     with WarmSandboxes() as kept:
         yield kept
+
+
+def zygote_of(warm: WarmSandboxes) -> set[int]:
+    """The processes that hold the one zygote there is, and what is forked from it."""
+    (zygote,) = warm._zygotes.values()
+    assert isinstance(zygote._shell, BubblewrapShell)
+    return below(zygote._shell._process.pid)
 
 
 def run(warm: WarmSandboxes, runtime: Runtime, code: str, **more: Any) -> CommandResult:
@@ -133,11 +150,11 @@ def test_the_memory_of_one_holds_nothing_of_the_one_before(warm: WarmSandboxes, 
     assert int(run(warm, runtime, own).stdout) >= 1
 
 
-def test_descriptors_and_groups_do_not_grow(warm: WarmSandboxes, runtime: Runtime) -> None:
+def test_descriptors_and_groups_do_not_grow(in_bubblewrap: WarmSandboxes, runtime: Runtime) -> None:
     """Neither of the harness nor of the process that forks."""
+    warm = in_bubblewrap
     run(warm, runtime, "pass")
-    (zygote,) = [one for key, one in warm._zygotes.items() if key[2] == "runs"]
-    inner = max(below(zygote._process.pid))
+    inner = max(zygote_of(warm))
 
     def count() -> tuple[int, int]:
         return len(list(Path("/proc/self/fd").iterdir())), len(list(Path(f"/proc/{inner}/fd").iterdir()))
@@ -187,11 +204,11 @@ def test_a_command_in_it_is_an_ordinary_one(warm: WarmSandboxes, runtime: Runtim
         box.close()
 
 
-def test_a_zygote_that_was_killed_is_replaced(warm: WarmSandboxes, runtime: Runtime) -> None:
+def test_a_zygote_that_was_killed_is_replaced(in_bubblewrap: WarmSandboxes, runtime: Runtime) -> None:
     """A grade after it finds a new one; what was forked from the old one is dead."""
+    warm = in_bubblewrap
     box = warm.open(SandboxSpec(runtime), RUNS_SETTINGS)
-    (zygote,) = [one for key, one in warm._zygotes.items() if key[2] == "runs"]
-    family = below(zygote._process.pid)
+    family = zygote_of(warm)
     os.kill(max(family - {box._carrier.pid}), signal.SIGKILL)
     assert wait_until(lambda: not Path(f"/proc/{box._carrier.pid}").exists())
     box.close()

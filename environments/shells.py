@@ -142,8 +142,11 @@ class DockerShell:
         engine_runtime, self._enforcement = docker.look_at_engine(engine, chosen.engine_runtime)
         self.config: Mapping[str, Any] = {"control": CONTROL_PATH, "rows": None}
         self._lock = threading.Lock()
-        self._place = tempfile.TemporaryDirectory(prefix="rcb-agent-control-")
-        self._listener = listen(Path(self._place.name, "control"))
+        try:
+            self._place = tempfile.TemporaryDirectory(prefix="control-")
+            self._listener = listen(Path(self._place.name, "control"))
+        except OSError as error:
+            raise EnvironmentFault(f"a container cannot be given a socket: {error}") from None
         try:
             request = zygote_request(engine, image, runtime, engine_runtime, f"{self._place.name}/control")
             self._box = docker.start_container(engine, request)
@@ -192,9 +195,16 @@ class DockerShell:
 def listen(path: Path) -> socket.socket:
     """Return a socket that one container is shown; its folder is closed to others of this machine."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    listener.bind(str(path))
-    path.chmod(0o777)
-    listener.listen(1)
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        listener.bind(f"/proc/self/fd/{folder}/{path.name}")  # the folder's own path may be too long for an address
+        path.chmod(0o777)
+        listener.listen(1)
+    except BaseException:
+        listener.close()
+        raise
+    finally:
+        os.close(folder)
     return listener
 
 

@@ -48,14 +48,15 @@ def model(folder: Path, phase: str) -> str:
     return f"scripted/file:{folder}/replies.json"
 
 
-def has_reached(phase: str, process: "subprocess.Popen[bytes]", run: Path) -> Callable[[], bool]:
+def has_reached(phase: str, process: "subprocess.Popen[bytes]", run: Path, *, in_docker: bool) -> Callable[[], bool]:
     """Return a check for the phase: sandboxes are there, and what came before is on disk."""
 
     def reached() -> bool:
-        busy = bool(children_of(process.pid) or own_containers(process.pid))
+        busy = bool(own_containers(process.pid) if in_docker else children_of(process.pid))
         calls = list(run.glob("calls/*"))
         trials = run / "trials.jsonl"
         solved = trials.exists() and trials.stat().st_size > 0
+        assert process.poll() is None, "the run has ended"
         return busy and {"gold": not calls, "agent": bool(calls) and not solved, "grade": solved}[phase]
 
     return reached
@@ -69,7 +70,7 @@ def own_containers(pid: int) -> list[str]:
     from rcb_agent.environments.images import OWNER_LABEL
 
     found = connect().containers(all=True, filters={"label": OWNER_LABEL})
-    return [one["Id"] for one in found if one["Labels"][OWNER_LABEL].split(".")[0].split(":")[-1] == str(pid)]
+    return [one["Id"] for one in found if f".{pid}." in one["Labels"][OWNER_LABEL]]
 
 
 def mounts() -> set[str]:
@@ -102,12 +103,17 @@ def test_nothing_of_a_killed_run_is_left(sandbox: list[str], phase: str, tmp_pat
     words = ["--agent", "react", "--model", model(tmp_path, phase), "--tasks", TASK, *sandbox, "--out", "run"]
     words += ["--memory-mb", str(1800 + os.getpid() % 200)]  # no kept gold run fits: it has to be done again
     environment = {**os.environ, "TMPDIR": str(nothing_of)}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rcb_agent", "run", *words], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL
-    )
+    said = tmp_path / "said"
+    with said.open("wb") as stderr:
+        command = [sys.executable, "-m", "rcb_agent", "run", *words]
+        process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=stderr)
     try:
-        assert wait_for(has_reached(phase, process, tmp_path / "run"), 60)
+        assert wait_for(has_reached(phase, process, tmp_path / "run", in_docker="docker" in sandbox), 120), (
+            said.read_text()
+        )
         family = children_of(process.pid)
+        containers = own_containers(process.pid)
+        assert bool(containers) == ("docker" in sandbox)
     finally:
         process.kill()
         process.wait()

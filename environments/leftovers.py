@@ -3,15 +3,20 @@
 Only containers with our label whose owner is known to be dead, and images with our label. Nothing is ever pruned.
 """
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from rcb_agent.environments.engine import connect, engine_errors
+from rcb_agent.environments.engine import connect, engine_address, engine_errors
 from rcb_agent.environments.images import OWNER_LABEL, REPOSITORY, RUNTIME_LABEL
-from rcb_agent.environments.owners import is_dead
+from rcb_agent.environments.owners import is_dead, own_mark
 from rcb_agent.errors import EnvironmentFault
 
 _swept: set[int] = set()
@@ -65,9 +70,20 @@ def remove(leftover: Leftover) -> None:
                 raise
 
 
+@lru_cache(maxsize=4)
+def watch_over(address: str, owner: int) -> "subprocess.Popen[bytes]":
+    """Start what removes the containers of this process, ``owner``, when it has ended; once for each engine."""
+    del owner  # part of the key: a forked copy needs one of its own
+    program = str(Path(__file__).with_name("afterwards.py"))
+    command = [sys.executable, "-I", "-S", "-B", program, address, f"{OWNER_LABEL}={own_mark()}"]
+    null = subprocess.DEVNULL
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True)
+
+
 def sweep_once(engine: Any) -> None:
-    """Remove containers of dead owners, at the first open in this process."""
+    """At the first open in this process, remove containers of dead owners and see to those of this one."""
     with _sweeping:
+        watch_over(engine_address(), os.getpid())
         if id(engine) in _swept:
             return
         _swept.add(id(engine))

@@ -16,8 +16,9 @@ from rcb_agent.agents.redaction import redact
 from rcb_agent.errors import UsageError
 from rcb_agent.runs.base import SCHEMA_VERSION, Arm, Json, slug, trial_name
 from rcb_agent.runs.config import RunConfig
+from rcb_agent.runs.reader import RunReader
 from rcb_agent.runs.screen import open_console, run_table, visible
-from rcb_agent.runs.store import RunReader, open_store, write_atomically
+from rcb_agent.runs.store import open_store, write_atomically
 from rcb_agent.runs.summary import summarise_run
 from rcb_agent.runs.upstream_results import BY, Completion, UpstreamResults, read_upstream_results
 from rcb_agent.scoring.base import FAILED, NOT_MEASURED, PASSED

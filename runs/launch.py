@@ -18,9 +18,10 @@ from rcb_agent.runs.execute import Pace, default_workers, execute
 from rcb_agent.runs.importing import refuse_imported
 from rcb_agent.runs.plan import Plan, RunRequest, check_models, make_plan, replan
 from rcb_agent.runs.purse import RunCaps
+from rcb_agent.runs.reader import RunReader, find_run
 from rcb_agent.runs.scratch import claim_scratch
 from rcb_agent.runs.screen import ScreenWatch, open_console, run_table, visible
-from rcb_agent.runs.store import RunReader, RunStore, find_run, open_store
+from rcb_agent.runs.store import RunStore, open_store
 from rcb_agent.runs.summary import summarise_run, unmeasured_reasons
 from rcb_agent.scoring.base import UNPROTECTED
 

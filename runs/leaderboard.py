@@ -11,7 +11,7 @@ from typing import Any
 
 from rcb_agent.errors import UsageError
 from rcb_agent.runs.base import Json
-from rcb_agent.runs.store import GradeKey, RunReader, find_run
+from rcb_agent.runs.reader import GradeKey, RunReader, find_run
 from rcb_agent.runs.summary import describe_grading, rows_of
 from rcb_agent.scoring.base import FAILED, PASSED
 from rcb_agent.scoring.intervals import BOOTSTRAP, plain_interval, scaled_interval

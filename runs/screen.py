@@ -17,7 +17,7 @@ from rich.text import Text
 
 from rcb_agent.environments.registry import is_isolated
 from rcb_agent.runs.base import Json
-from rcb_agent.runs.store import RunReader
+from rcb_agent.runs.reader import RunReader
 from rcb_agent.runs.summary import NOT_RUN, verdicts
 from rcb_agent.scoring.base import UNPROTECTED
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rcb_agent.environments.registry import is_isolated
 from rcb_agent.runs.base import Json, trial_name
-from rcb_agent.runs.store import GradeKey, RunReader
+from rcb_agent.runs.reader import GradeKey, RunReader
 from rcb_agent.scoring.base import NOT_MEASURED, SCOPES, UNPROTECTED
 from rcb_agent.scoring.metrics import Row, outermost, pass_at_k_rates, summarise
 

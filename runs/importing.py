@@ -16,6 +16,7 @@ from rcb_agent.agents.redaction import redact
 from rcb_agent.errors import UsageError
 from rcb_agent.runs.base import SCHEMA_VERSION, Arm, Json, slug, trial_name
 from rcb_agent.runs.config import RunConfig
+from rcb_agent.runs.flags import Flag
 from rcb_agent.runs.reader import RunReader
 from rcb_agent.runs.screen import open_console, run_table, visible
 from rcb_agent.runs.store import open_store, write_atomically
@@ -155,7 +156,7 @@ def _trial_fields(completion: Completion | None, file: str) -> Json:
         "snapshots": [],
         "sandbox": {"kind": _UNKNOWN, "enforcement": {}},
         "error": missing if completion is None else None,
-        "flags": [FLAG],
+        "flags": [Flag(FLAG, "run", file).as_json()],
         "note": f"imported from {file}, measured by {BY}",
     }
 
@@ -171,7 +172,7 @@ def _grade_fields(completion: Completion | None, file: str) -> Json:
         "reason": reason,
         "message": message,
         "tests": [],
-        "flags": [FLAG],
+        "flags": [Flag(FLAG, "run", file).as_json()],
         "seconds": None,
         "form_only": False,
         "details": {} if completion is None else {"exit_code": completion.exit_code},

@@ -6,6 +6,7 @@ from typing import Any
 
 from rcb_agent.environments.registry import is_isolated
 from rcb_agent.runs.base import Json, trial_name
+from rcb_agent.runs.flags import kind_of
 from rcb_agent.runs.reader import GradeKey, RunReader
 from rcb_agent.scoring.base import NOT_MEASURED, SCOPES, UNPROTECTED
 from rcb_agent.scoring.metrics import Row, outermost, pass_at_k_rates, summarise
@@ -93,6 +94,7 @@ def _summarise_arm(reader: RunReader, arm: Json, records: _Records) -> Json:
         "not_run": len(_cells(reader.config)) - sum(1 for grade in grades.values() if _is_headline(grade, arm["id"])),
         **_effort(own, [records.costs[record["trial"]] for record in own]),
         "flags": _flags(arm["id"], own, grades),
+        "other_files": sum(1 for record in own if other_files(record)),
         "scopes": scopes,
     }
 
@@ -130,8 +132,17 @@ def _pass_at_k(rows: list[Row], attempts: int) -> Json:
 def _flags(arm: str, trials: list[Json], grades: dict[Any, Json]) -> dict[str, int]:
     """Count the trials per flag (its word, without the evidence)."""
     graded = [grade for grade in grades.values() if grade["arm"] == arm and grade["scope"] == "diff"]
-    words = {(record["trial"], flag.partition(":")[0]) for record in [*trials, *graded] for flag in record["flags"]}
+    words = {(record["trial"], kind_of(flag)) for record in [*trials, *graded] for flag in record["flags"]}
     return _counts(word for _, word in words)
+
+
+def other_files(trial: Json) -> list[str]:
+    """Return the files beside the annotated ones that a trial changed, added or removed: listed, never graded."""
+    if not trial["snapshots"] or trial["submission"] is None:
+        return []
+    last = trial["snapshots"][-1]
+    annotated = {file["path"] for file in trial["submission"]["files"]}
+    return sorted({*last["files"], *last["listed"], *last["deleted"]} - annotated)
 
 
 def _effort(trials: list[Json], costs: list[float | None]) -> Json:

@@ -231,7 +231,7 @@ class Session:
 class Agent(Protocol):
     """Solves one problem. ``uses_workspace`` says whether a sandbox has to be opened for it.
 
-    A method ``prepare()``, where there is one, is called once before the first trial, to load what is slow to load.
+    ``uses_model``, where it is there and False, says that it asks no model. A method ``prepare()``, where there is one, is called once before the first trial, to load what is slow to load.
     """
 
     name: str

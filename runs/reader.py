@@ -14,6 +14,8 @@ from pathlib import Path
 from rcb_agent.errors import UsageError
 from rcb_agent.runs.base import SCHEMA_VERSION, Json
 
+RECORD_FILES = ("trials.jsonl", "grades.jsonl", "regrades.jsonl")
+
 GradeKey = tuple[str, str | int, str, str]
 
 
@@ -59,6 +61,14 @@ class RunReader:
         if strays := {key[0] for key in found} - self.trials().keys():
             raise UsageError(f"{self.path}: {min(strays)} is graded but not in trials.jsonl: the folder is damaged")
         return found
+
+    def grade_history(self) -> list[Json]:
+        """Return every grade that was ever written, in order."""
+        return list(self._records("grades.jsonl"))
+
+    def regrades(self) -> list[Json]:
+        """Return what is recorded of regrades: their beginnings and ends, in order."""
+        return list(self._records("regrades.jsonl"))
 
     def events(self, trial: str) -> list[Json]:
         """Return a trial's trajectory: all events from the last ``start`` on."""
@@ -168,7 +178,7 @@ def _parse_line(path: Path, number: int, line: bytes, *, required: tuple[str, ..
 
 @cache
 def _required_keys(stem: str) -> tuple[str, ...]:
-    """Return the keys that every line of ``trials.jsonl`` or ``grades.jsonl`` must have."""
+    """Return the keys that every line of a file of RECORD_FILES must have."""
     schema = json.loads((files("rcb_agent.runs") / "schema" / f"{stem.removesuffix('s')}.json").read_text("utf-8"))
     return tuple(schema["required"])
 

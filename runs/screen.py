@@ -75,10 +75,53 @@ def _remarks(document: Json) -> list[str]:
     mode = document["grading"]["mode"]
     if mode in UNPROTECTED:
         remarks.append(f"grading {mode}: {UNPROTECTED[mode]}")
+    if cheaters := [arm for arm in document["arms"] if "cheats" in arm]:
+        names = ", ".join(visible(arm["arm"]) for arm in cheaters)
+        remarks.append(
+            f"{names}: tries to cheat and must score 0; it says something of the grading, nothing of a model"
+        )
     remarks += [line for arm in document["arms"] if (line := _flag_line(arm))]
     if document["faults"]:
         remarks.append(f"{len(document['faults'])} faults in papers of the suite: those papers are left out")
     return remarks
+
+
+def moves_table(moves: list[Json]) -> Table:
+    """Return the verdicts that a regrade moved."""
+    table = Table(title="moved", title_justify="left")
+    for name in ("task", "arm", "attempt", "scope", "from", "to", "reason"):
+        table.add_column(name, overflow="fold", justify="right" if name == "attempt" else "left")
+    for move in moves:
+        reason = ": ".join(part for part in (move["reason"], move["message"][:200]) if part)
+        cells = [move["task"], move["arm"], str(move["attempt"]), move["scope"], move["from"], move["to"], reason]
+        table.add_row(*(Text(visible(cell)) for cell in cells))
+    return table
+
+
+def cheat_tables(document: Json) -> list[Table]:
+    """Return a table per cheater's arm: each cheat, where it comes in, what became of it."""
+    return [_cheat_table(arm) for arm in document["arms"] if "cheats" in arm]
+
+
+def _cheat_table(arm: Json) -> Table:
+    table = Table(title=f"{visible(arm['arm'])} (a cheater)", title_justify="left", caption_justify="left")
+    for name in ("cheat", "door", "trials", "passed", "flags"):
+        table.add_column(name, overflow="fold", justify="right" if name in ("trials", "passed") else "left")
+    lines = [line for line in arm["cheats"] if line["trials"]]
+    for line in lines:
+        passed = Text(str(line["passed"]), style="bold red" if line["passed"] else "green")
+        if line["vacuous"]:
+            passed.append(f" (and {line['vacuous']} vacuous)")
+        table.add_row(visible(line["cheat"]), line["door"], str(line["trials"]), passed, Text(_cheat_flags(line)))
+    if untried := len(arm["cheats"]) - len(lines):
+        table.caption = f"{untried} more cheats were not tried: --cheats all"
+    return table
+
+
+def _cheat_flags(line: Json) -> str:
+    seen = ", ".join(f"{visible(kind)} {count}" for kind, count in line["flags"].items())
+    missing = f"MISSING: {', '.join(line['missing'])}" if line["missing"] else ""
+    return "; ".join(part for part in (seen, missing) if part) or f"none needed: {line['none_needed']}"
 
 
 def _flag_line(arm: Json) -> str:

@@ -20,7 +20,7 @@ from rcb_agent.agents.redaction import redact, redact_bytes
 from rcb_agent.errors import RecordsLost, UsageError
 from rcb_agent.runs.base import SCHEMA_VERSION, Json
 from rcb_agent.runs.config import RunConfig, differing_keys
-from rcb_agent.runs.reader import RunReader, blob_path, redacted_mark, split_torn
+from rcb_agent.runs.reader import RECORD_FILES, RunReader, blob_path, redacted_mark, split_torn
 from rcb_agent.runs.versions import library_versions
 
 _FOLDERS = ("trajectories", "calls", "blobs")
@@ -58,6 +58,10 @@ class RunStore(RunReader):
     def add_grade(self, record: Json) -> None:
         """Append a grade record and wait until it is on disk."""
         self._append("grades.jsonl", record, sync=True)
+
+    def add_regrade(self, record: Json) -> None:
+        """Append that a regrade began or ended, and wait until it is on disk."""
+        self._append("regrades.jsonl", record, sync=True)
 
     def emit(self, trial: str, kind: str, payload: Json) -> None:
         """Keep what a running trial emits (see runs.base.Emit)."""
@@ -113,6 +117,16 @@ def _append_line(path: Path, line: bytes, *, sync: bool) -> None:
         os.close(descriptor)
 
 
+def reopen_store(path: Path) -> RunStore:
+    """Open a run that is there, whatever its config, to append to it. Raises UsageError when it is in use."""
+    lock = _acquire(path)
+    try:
+        return RunStore(path, lock, created=False)
+    except BaseException:
+        lock.release()
+        raise
+
+
 def open_store(path: Path | None, config: RunConfig, facts: Json, results: Path) -> RunStore:
     """Create a run folder, or open one that holds the same config to resume it.
 
@@ -139,7 +153,8 @@ def open_store(path: Path | None, config: RunConfig, facts: Json, results: Path)
 def mend_torn_lines(path: Path) -> list[str]:
     """Cut torn last lines off (a crash in the middle of a write); returns the names of the files mended."""
     mended = []
-    for file in [path / "trials.jsonl", path / "grades.jsonl", *path.glob("trajectories/*"), *path.glob("calls/*")]:
+    records = [path / name for name in RECORD_FILES]
+    for file in [*records, *path.glob("trajectories/*"), *path.glob("calls/*")]:
         if not file.exists():
             continue
         good, torn = split_torn(file.read_bytes())

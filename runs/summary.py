@@ -6,6 +6,7 @@ from typing import Any
 
 from rcb_agent.environments.registry import is_isolated
 from rcb_agent.runs.base import Json, trial_name
+from rcb_agent.runs.cheats import summarise_cheats
 from rcb_agent.runs.flags import kind_of
 from rcb_agent.runs.reader import GradeKey, RunReader
 from rcb_agent.scoring.base import NOT_MEASURED, SCOPES, UNPROTECTED
@@ -84,6 +85,7 @@ def _summarise_arm(reader: RunReader, arm: Json, records: _Records) -> Json:
         if reader.config["attempts"] > 1:
             scopes[scope]["pass_at_k"] = _pass_at_k(rows, reader.config["attempts"])
     own = [record for record in records.trials.values() if record["arm"] == arm["id"]]
+    cheats = summarise_cheats(arm, own, grades, reader.config["mode"])
     headline = {key: value for key, value in scopes["diff"].items() if key != "outermost"}
     return {
         "arm": arm["id"],
@@ -96,6 +98,7 @@ def _summarise_arm(reader: RunReader, arm: Json, records: _Records) -> Json:
         "flags": _flags(arm["id"], own, grades),
         "other_files": sum(1 for record in own if other_files(record)),
         "scopes": scopes,
+        **({"cheats": cheats} if cheats else {}),
     }
 
 

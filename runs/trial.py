@@ -327,6 +327,7 @@ def _session(spec: TrialSpec, journal: _Journal, workspace: Workspace | None) ->
         tools=arm.tools,
         paper=arm.paper,
         options=arm.options,
+        turn=spec.turn,
     )
 
 

@@ -27,7 +27,7 @@ class _Records:
 
 def summarise_run(reader: RunReader) -> Json:
     """Return the document that ``--json`` prints: rates in percent, ``cost`` null when unknown."""
-    records = _Records(reader.trials(), reader.grades(), reader.cost_of_tries())
+    records = _Records(reader.trials(), _own_grades(reader), reader.cost_of_tries())
     arms = [_summarise_arm(reader, arm, records) for arm in reader.config["arms"]]
     return {
         "run": reader.id,
@@ -41,6 +41,11 @@ def summarise_run(reader: RunReader) -> Json:
     }
 
 
+def _own_grades(reader: RunReader) -> dict[GradeKey, Json]:
+    """Return the grades in the run's own mode; those of another one, from a regrade, stand beside them."""
+    return {key: grade for key, grade in reader.grades().items() if grade["mode"] == reader.config["mode"]}
+
+
 def describe_grading(config: Json) -> Json:
     """Say how a run is graded; it is protected only where candidates can neither reach the hidden tests nor see them."""
     protected = config["mode"] not in UNPROTECTED and is_isolated(config["sandbox"])
@@ -51,7 +56,7 @@ def unmeasured_reasons(reader: RunReader, limit: int = 5) -> list[str]:
     """Say what kept trials from being measured, the commonest first, each with one trial as an example."""
     from collections import Counter
 
-    grades = [g for g in reader.grades().values() if g["scope"] == "diff" and g["verdict"] == NOT_MEASURED]
+    grades = [g for g in _own_grades(reader).values() if g["scope"] == "diff" and g["verdict"] == NOT_MEASURED]
     kinds = Counter((grade["reason"], grade["message"]) for grade in grades)
     lines = []
     for (reason, message), count in kinds.most_common(limit):

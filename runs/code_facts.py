@@ -75,7 +75,22 @@ class _Reader:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 yield from self._import(node)
         for node in ast.walk(self._tree):
+            self._take_alias(node)
+        for node in ast.walk(self._tree):
             yield from self._facts_of(node)
+
+    def _take_alias(self, node: ast.AST) -> None:
+        """Let ``kind = unittest.TestResult``, and a loop over such names, stand for what they were taken from."""
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            target, value = node.targets[0], node.value
+        elif isinstance(node, ast.For) and isinstance(node.iter, ast.Tuple | ast.List) and node.iter.elts:
+            target, value = node.target, node.iter.elts[0]
+        else:
+            return
+        if isinstance(target, ast.Name) and isinstance(value, ast.Attribute) and target.id not in self._names:
+            path = self._path(value)
+            if path.partition(".")[0] in {name.partition(".")[0] for name in self._names.values()}:
+                self._names[target.id] = path
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> Iterator[Fact]:
         base = "" if isinstance(node, ast.Import) else f"{node.module or ''}."

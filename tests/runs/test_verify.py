@@ -15,7 +15,7 @@ from tests.runs.command import rcb_agent_within
 
 Open = Callable[..., RunStore]
 Make = Callable[..., dict[str, Any]]
-Fault = Callable[[Path], None]
+Fault = Callable[[Path], object]
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def run(open_run: Open, make_trial: Make, make_grade: Make) -> Path:
     """Return a whole run folder: two trials, their stories, their blobs, four grades."""
     with open_run() as store:
         for task in ("p/one", "p/two"):
-            snapshot = {"files": {"m.py": store.add_blob(task.encode())}, "listed": [], "deleted": []}
+            snapshot: dict[str, Any] = {"files": {"m.py": store.add_blob(task.encode())}, "listed": [], "deleted": []}
             diff = store.add_blob(f"diff of {task}".encode())
             files = [{"path": "m.py", "kind": "file", "sha256": snapshot["files"]["m.py"]}]
             record = make_trial(task, submission={"files": files, "diff": diff}, snapshots=[{"step": 1, **snapshot}])
@@ -69,11 +69,11 @@ def replace(name: str, old: str, new: str, *, times: int = 1) -> Fault:
 
 
 def in_blob(change: Callable[[Path], object]) -> Fault:
-    return lambda run: (change(min(p for p in (run / "blobs").rglob("*") if p.is_file())), None)[1]
+    return lambda run: change(min(p for p in (run / "blobs").rglob("*") if p.is_file()))
 
 
 def in_trajectory(change: Callable[[Path], object]) -> Fault:
-    return lambda run: (change(min((run / "trajectories").iterdir())), None)[1]
+    return lambda run: change(min((run / "trajectories").iterdir()))
 
 
 def link_away(path: Path) -> None:
@@ -100,14 +100,14 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "future_version": (append(GRADES, b'{"schema_version": 999, "passed": true}\n'), "grades.jsonl:5: does not fit"),
     "key twice": (replace(GRADES, '"scope"', '"verdict": "failed", "scope"'), "grades.jsonl:1: is no strict JSON: key"),
     "config_changed": (replace("run.json", '"max_steps": 30', '"max_steps": 99'), "config_hash is not the hash"),
-    "run.json is no JSON": (lambda run: (run / "run.json").write_text("{") and None, "run.json: is no strict JSON"),
+    "run.json is no JSON": (lambda run: (run / "run.json").write_text("{"), "run.json: is no strict JSON"),
     "unknown task": (replace(TRIALS, '"p/one"', '"p/other"'), "task 'p/other' is none of the run's"),
     "wrong name": (replace(TRIALS, '"attempt": 1', '"attempt": 7'), "is not the name of its arm, task and attempt"),
     "blob changed": (in_blob(lambda path: path.write_bytes(b"x")), "does not hold what its name says"),
     "blob gone": (in_blob(Path.unlink), "is not there, or is damaged"),
     "blob is a link": (in_blob(link_away), "cannot be read"),
     "blob is a FIFO": (in_blob(make_fifo), "is no regular file"),
-    "stranger among blobs": (lambda run: (run / "blobs" / "x.py").write_text("") and None, "blobs/x.py: is no blob"),
+    "stranger among blobs": (lambda run: (run / "blobs" / "x.py").write_text(""), "blobs/x.py: is no blob"),
     "trajectory gone": (in_trajectory(Path.unlink), "has no trajectory"),
     "trajectory of another": (
         lambda run: (
@@ -156,9 +156,9 @@ def test_each_fault_is_found(fault: Fault, words: str, run: Path) -> None:
     "harmless",
     [
         edit(TRIALS, lambda lines: [b"\n", *lines, b"\n\n"]),
-        lambda run: (run / "trials.jsonl.tmp").write_text("x") and None,
-        lambda run: (run / ".lock").write_text("999999999") and None,
-        lambda run: (run / "blobs" / "ab").mkdir() or ((run / "blobs" / "ab" / ".abc.12").write_text("") and None),
+        lambda run: (run / "trials.jsonl.tmp").write_text("x"),
+        lambda run: (run / ".lock").write_text("999999999"),
+        lambda run: (run / "blobs" / "ab").mkdir() or ((run / "blobs" / "ab" / ".abc.12").write_text("")),
     ],
     ids=["blank", "tmp_left", "stale_lock", "broken-off blob"],
 )

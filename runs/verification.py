@@ -353,7 +353,7 @@ def _may_follow(earlier: Json, later: Json) -> bool:
 
 
 def _is_snapshot(event: Line) -> bool:
-    return event.record["kind"] == "snapshot"
+    return bool(event.record["kind"] == "snapshot")
 
 
 def _mapping(value: Any) -> Json:

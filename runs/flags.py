@@ -129,6 +129,10 @@ _NETWORK_VERBS = {
     "git": frozenset(["clone", "fetch", "pull", "ls-remote", "push"]),
     "pip": frozenset(["install", "download", "index", "wheel"]),
 }
+_WORTH_READING = re.compile(
+    r"customize|getusersite|socket|urllib|requests|httpx|http\.client|torch\.hub|_hub|subprocess|system|[Pp]open|getoutput|fork"
+    r"|setsid|from os|import os"
+)
 _STARTUP = re.compile(r"\b(sitecustomize|usercustomize|getusersitepackages)\b")
 
 
@@ -144,6 +148,10 @@ class CodeRules:
     def hidden_in(self, text: str) -> set[str]:
         """Return the hidden names that a text holds as words of their own."""
         return set() if self._hidden is None else set(self._hidden.findall(text)) - self.own
+
+    def is_worth_reading(self, text: str) -> bool:
+        """Say whether code can hold anything that ``of_any_code`` looks for: most does not, and is not parsed."""
+        return _WORTH_READING.search(text) is not None or bool(self.hidden_in(text))
 
     def of_any_code(self, facts: Iterable[Fact], where: str, step: int | None) -> Iterator[Flag]:
         """Yield what is worth a look in whatever code: commands, files, the submission."""

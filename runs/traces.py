@@ -54,6 +54,7 @@ class Traces:
         self._rules = CodeRules(hidden_names(task))
         self._natural = natural_names(task)
         self._forking: set[str] = set()
+        self._known: dict[str, set[tuple[str, str]]] = {}
         self._flags: list[Flag] = []
 
     def records(self) -> list[Json]:
@@ -62,7 +63,7 @@ class Traces:
 
     def note_command(self, argv: Sequence[str], stdin: bytes, result: CommandResult | None) -> None:
         """Look at a command: its words, code on its standard input, and what outlived it."""
-        facts = {Fact("command", " ".join(_without_code(argv)), 1), *_code_of(argv, stdin)}
+        facts = {Fact("command", " ".join(_without_code(argv)), 1), *self._code_of(argv, stdin)}
         self._add(self._rules.of_any_code(facts, "command", self._step()))
         forks = _forks(facts) or any(word.removeprefix("./") in self._forking for word in argv)
         if result is not None and result.survivors and forks:
@@ -79,7 +80,8 @@ class Traces:
         self._own(path)
         self.note_request("write", path)
         if path.endswith(".py"):
-            facts = self._new_facts(path, data)
+            is_worth = self._rules.is_worth_reading(data.decode("utf-8", "replace"))
+            facts = self._new_facts(path, data) if is_worth else frozenset()
             self._add(self._rules.of_any_code(facts, path, self._step()))
             (self._forking.add if _forks(facts) else self._forking.discard)(path)
 
@@ -130,8 +132,21 @@ class Traces:
     def _new_facts(self, path: str, data: bytes) -> frozenset[Fact]:
         """Return the facts of a file that the file as given does not hold, on whatever line."""
         facts = find_facts(data.decode("utf-8", "replace"))
-        known = {(fact.what, fact.value) for fact in find_facts(self._given(path))}
-        return frozenset(fact for fact in facts if (fact.what, fact.value) not in known)
+        if facts and path not in self._known:
+            self._known[path] = {(fact.what, fact.value) for fact in find_facts(self._given(path))}
+        return frozenset(fact for fact in facts if (fact.what, fact.value) not in self._known[path])
+
+    def _code_of(self, argv: Sequence[str], stdin: bytes) -> Iterable[Fact]:
+        """Return the facts of the code that a command carries with it."""
+        program = argv[0] if argv else ""
+        if _PYTHON.search(program):
+            code = argv[argv.index("-c") + 1 : argv.index("-c") + 2] if "-c" in argv else []
+            text = code[0] if code else stdin.decode("utf-8", "replace")
+            return find_facts(text) if self._rules.is_worth_reading(text) else ()
+        if program.rpartition("/")[2] in _SHELLS:
+            line = argv[2] if len(argv) > 2 and argv[1] in ("-c", "-lc") else stdin.decode("utf-8", "replace")
+            return shell_facts(line)
+        return ()
 
     def _given(self, path: str) -> str:
         """Return a file as given, so that it parses; nothing for a file that was not."""
@@ -163,18 +178,6 @@ class Traces:
             sets = any(fact.what == "assign" and fact.value.endswith(_OUTCOMES) for fact in facts)
             return "changes the outcome of tests" if sets or defined & _RUNNER_HOOKS else ""
         return f"imitates {module}" if defined & _IMITATED[module] else ""
-
-
-def _code_of(argv: Sequence[str], stdin: bytes) -> Iterable[Fact]:
-    """Return the facts of the code that a command carries with it."""
-    program = argv[0] if argv else ""
-    if _PYTHON.search(program):
-        code = argv[argv.index("-c") + 1 : argv.index("-c") + 2] if "-c" in argv else []
-        return find_facts(code[0] if code else stdin.decode("utf-8", "replace"))
-    if program.rpartition("/")[2] in _SHELLS:
-        line = argv[2] if len(argv) > 2 and argv[1] in ("-c", "-lc") else stdin.decode("utf-8", "replace")
-        return shell_facts(line)
-    return ()
 
 
 def _forks(facts: Iterable[Fact]) -> bool:

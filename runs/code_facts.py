@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rcb_agent.tasks.syntax import parse_quietly
 
-CODE_CHARACTERS = 200_000
+CODE_CHARACTERS = 100_000
 """Larger code is not looked at."""
 
 _RUNNERS = ("run", "call", "check_call", "check_output", "Popen", "system", "popen", "getoutput", "getstatusoutput")

@@ -57,6 +57,8 @@ def regrade(options: Mapping[str, Any]) -> tuple[Json, int]:
     with opened as store, ScreenWatch() as watch:
         session = _Session(job, store or reader, store)
         watch.remark(f"regrade {session.id} of {reader.path} with {job.grader.version}, sandbox {_sandbox(job)}")
+        for name in store.mended if store else ():
+            watch.remark(f"warning: {name}: its last line was torn (a crash while writing) and cut off")
         if job.suite_changed:
             watch.remark("warning: the suite's tasks are no longer those of the run: a moved verdict may be theirs")
         session.carry_out(options["workers"] or max(1, os.cpu_count() or 1), watch)

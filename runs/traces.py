@@ -18,6 +18,10 @@ from rcb_agent.tasks.masking import blank_lines, fill_blank, null_code
 MOST = 200
 """Flags that one trial may collect before they are bounded for its record."""
 
+_CODE_ROOM = 400_000
+"""Characters of commands and files that are parsed in one trial; the submission is always looked at."""
+
+_LINE = 20_000
 _PYTHON = re.compile(r"(^|/)python[0-9.]*$")
 _SHELLS = ("sh", "bash", "dash")
 _IMITATED = {
@@ -38,8 +42,8 @@ _HOOKS = (
     *("post-index-change", "push-to-checkout", "proc-receive", "sendemail-validate"),
 )
 _GIT_RUNS = re.compile(
-    r"^\s*(fsmonitor|hookspath|sshcommand|external|textconv|command|process|clean|smudge|askpass|helper|worktree|path"
-    r"|gitproxy|alternaterefscommand)\s*=\s*+(?!(?:true|false)\s*$)(.+)$",
+    r"^[ \t]*(fsmonitor|hookspath|sshcommand|external|textconv|command|process|clean|smudge|askpass|helper|worktree|path"
+    r"|gitproxy|alternaterefscommand)[ \t]*=[ \t]*+(?!(?:true|false)[ \t]*$)(.+)$",
     re.IGNORECASE | re.MULTILINE,
 )
 _GIT_BYTES = 64 << 10
@@ -54,6 +58,7 @@ class Traces:
         self._rules = CodeRules(hidden_names(task))
         self._natural = natural_names(task)
         self._forking: set[str] = set()
+        self._room = _CODE_ROOM
         self._known: dict[str, set[tuple[str, str]]] = {}
         self._flags: list[Flag] = []
 
@@ -81,7 +86,7 @@ class Traces:
         self.note_request("write", path)
         if path.endswith(".py"):
             is_worth = self._rules.is_worth_reading(data.decode("utf-8", "replace"))
-            facts = self._new_facts(path, data) if is_worth else frozenset()
+            facts = self._new_facts(path, data) if is_worth and self._takes(data) else frozenset()
             self._add(self._rules.of_any_code(facts, path, self._step()))
             (self._forking.add if _forks(facts) else self._forking.discard)(path)
 
@@ -136,16 +141,21 @@ class Traces:
             self._known[path] = {(fact.what, fact.value) for fact in find_facts(self._given(path))}
         return frozenset(fact for fact in facts if (fact.what, fact.value) not in self._known[path])
 
+    def _takes(self, code: str | bytes) -> bool:
+        """Say whether there is room to parse another piece of code; parsing what is hostile takes long."""
+        self._room -= len(code)
+        return self._room >= 0
+
     def _code_of(self, argv: Sequence[str], stdin: bytes) -> Iterable[Fact]:
         """Return the facts of the code that a command carries with it."""
         program = argv[0] if argv else ""
         if _PYTHON.search(program):
             code = argv[argv.index("-c") + 1 : argv.index("-c") + 2] if "-c" in argv else []
             text = code[0] if code else stdin.decode("utf-8", "replace")
-            return find_facts(text) if self._rules.is_worth_reading(text) else ()
+            return find_facts(text) if self._rules.is_worth_reading(text) and self._takes(text) else ()
         if program.rpartition("/")[2] in _SHELLS:
             line = argv[2] if len(argv) > 2 and argv[1] in ("-c", "-lc") else stdin.decode("utf-8", "replace")
-            return shell_facts(line)
+            return shell_facts(line[:_LINE])
         return ()
 
     def _given(self, path: str) -> str:
@@ -172,7 +182,7 @@ class Traces:
         module = place.parts[0] if place.name == "__init__.py" and len(place.parts) == 2 else place.stem
         if place.suffix != ".py" or (module != "conftest" and module not in _IMITATED):
             return ""
-        facts = find_facts(data.decode("utf-8", "replace"))
+        facts = find_facts(data.decode("utf-8", "replace")) if self._takes(data) else frozenset()
         defined = {fact.value for fact in facts if fact.what == "define"}
         if module == "conftest":
             sets = any(fact.what == "assign" and fact.value.endswith(_OUTCOMES) for fact in facts)

@@ -99,6 +99,9 @@ class Check:
 
     def _read(self, name: str) -> bytes | None:
         """Return the bytes of a regular file of the folder; None where there is none, which may be a finding."""
+        if "/" in name and (self._path / name.partition("/")[0]).is_symlink():
+            self._find(name.partition("/")[0], "is a link, not followed")
+            return None
         try:
             descriptor = os.open(self._path / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -265,17 +268,22 @@ class Check:
         """Each trial has its trajectory, which tells the same; no file is of a trial that is not there."""
         latest = {line.record["trial"]: line for line in trials}
         for name, line in latest.items():
-            events = list(self._records(f"trajectories/{name}.jsonl", "event"))
-            if not events and not imported:
-                self._find(line, f"{name} has no trajectory")
-            elif events:
+            if "/" in name or name.startswith("."):
+                self._find(line, f"{name} is no file's name")
+            elif events := list(self._records(f"trajectories/{name}.jsonl", "event")):
                 self._check_story(line, events)
+            elif not imported:
+                self._find(line, f"{name} has no trajectory")
+        self._check_strays(latest)
+
+    def _check_strays(self, latest: Mapping[str, Line]) -> None:
+        """Look at calls, and at stories of trials that are not in trials.jsonl."""
         for folder, schema in (("trajectories", "event"), ("calls", "call")):
             for name in self._names(folder):
                 # One that is not in trials.jsonl is under way, or was when the process died.
                 if folder == "calls" or name not in latest:
                     list(self._records(f"{folder}/{name}.jsonl", schema))
-                if name not in latest and trials and self._is_over(name):
+                if name not in latest and latest and self._is_over(name):
                     self._find(f"{folder}/{name}.jsonl", "is of a trial that is not in trials.jsonl")
 
     def _names(self, folder: str) -> list[str]:

@@ -166,6 +166,19 @@ def test_honest_commands_have_no_flag(argv: tuple[str, ...]) -> None:
     assert command("", *argv).records() == []
 
 
+def test_hostile_code_takes_no_time() -> None:
+    """A thousand large files that are slow to parse, and settings of blank lines: a bounded part is looked at."""
+    import time
+
+    slow = b"import os\nx = " + b"a<" * 20_000 + b"b"
+    started, traces = time.process_time(), fresh()
+    for number in range(1000):
+        traces.note_write(f"f{number}.py", slow)
+    traces.note_repository([Collected(".git/config", "file", b"\n \t" * 20_000)])
+    assert time.process_time() - started < 30
+    assert traces.records() == []
+
+
 def test_survivors_are_flagged_with_a_fork_only() -> None:
     """Python's own helper of spawned pools and shared memory outlives its command in honest code too."""
     pool = "import multiprocessing as m\nm.set_start_method('spawn')\nm.Pool(2)"

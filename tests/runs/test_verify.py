@@ -101,6 +101,14 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "key twice": (replace(GRADES, '"scope"', '"verdict": "failed", "scope"'), "grades.jsonl:1: is no strict JSON: key"),
     "config_changed": (replace("run.json", '"max_steps": 30', '"max_steps": 99'), "config_hash is not the hash"),
     "run.json is no JSON": (lambda run: (run / "run.json").write_text("{"), "run.json: is no strict JSON"),
+    "folder is a link": (
+        lambda run: ((run / "trajectories").rename(run / "real"), (run / "trajectories").symlink_to("real")),
+        "trajectories: is a link, not followed",
+    ),
+    "a name that leads away": (
+        edit(TRIALS, lambda lines: [line.replace(b"a.p.one", b"../../x") for line in lines]),
+        "is no file's name",
+    ),
     "unknown task": (replace(TRIALS, '"p/one"', '"p/other"'), "task 'p/other' is none of the run's"),
     "wrong name": (replace(TRIALS, '"attempt": 1', '"attempt": 7'), "is not the name of its arm, task and attempt"),
     "blob changed": (in_blob(lambda path: path.write_bytes(b"x")), "does not hold what its name says"),

@@ -19,8 +19,10 @@ from rcb_agent.environments.base import Limits
 from rcb_agent.errors import TaskError, UsageError
 from rcb_agent.runs.base import SCHEMA_VERSION, Json
 from rcb_agent.runs.config import digest_tasks
+from rcb_agent.runs.containers import ContainerWish, check_base_is_the_same, check_wish, choose_container
 from rcb_agent.runs.grading import grade_trial
 from rcb_agent.runs.plan import Conditions, check_environment, make_grader
+from rcb_agent.runs.pythons import load_runtimes
 from rcb_agent.runs.reader import GradeKey, RunReader, find_run, grade_key
 from rcb_agent.runs.scratch import claim_scratch
 from rcb_agent.runs.screen import ScreenWatch, moves_table, open_console, visible
@@ -86,9 +88,15 @@ def make_job(reader: RunReader, options: Mapping[str, Any]) -> Job:
     except TypeError as error:
         raise UsageError(f"the run was made by another version of rcb-agent: {error}") from None
     pythons = config.get("pythons", {})
-    check_environment(sandbox, tasks, pythons)
-    conditions = Conditions(config["suite"], config["attempts"], sandbox, limits, pythons, mode)
-    grader = make_grader(conditions, suite.root)
+    recorded = config.get("container", {}) if sandbox == config["sandbox"] else {}
+    check_base_is_the_same(recorded)
+    wish = ContainerWish(recorded.get("base"), recorded.get("engine_runtime", ""))
+    check_wish(sandbox, wish, pythons)
+    runtimes = load_runtimes(tasks, pythons)
+    container = choose_container(sandbox, wish, runtimes)
+    check_environment(sandbox, runtimes, container)
+    conditions = Conditions(config["suite"], config["attempts"], sandbox, limits, pythons, mode, wish)
+    grader = make_grader(conditions, suite.root, container)
     return Job(
         {task.id: task for task in tasks},
         grader,
@@ -143,7 +151,10 @@ class _Session:
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-        pool.shutdown()
+        else:
+            pool.shutdown()
+        finally:
+            self._job.grader.close()
         if self._store is not None and not self._unmeasured():
             self._store.add_regrade(self._line("end", moved=len(self._moves())))
 

@@ -102,7 +102,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "config_changed": (replace("run.json", '"max_steps": 30', '"max_steps": 99'), "config_hash is not the hash"),
     "run.json is no JSON": (lambda run: (run / "run.json").write_text("{"), "run.json: is no strict JSON"),
     "folder is a link": (
-        lambda run: ((run / "trajectories").rename(run / "real"), (run / "trajectories").symlink_to("real")),
+        lambda run: (run / "trajectories").rename(run / "real") and (run / "trajectories").symlink_to("real"),
         "trajectories: is a link, not followed",
     ),
     "a name that leads away": (

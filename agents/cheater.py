@@ -24,6 +24,7 @@ from typing import Any
 from rcb_agent.agents.base import NOTHING_USED, Session, Solution
 from rcb_agent.agents.snapshots import snapshot_json
 from rcb_agent.environments.base import CommandResult, Workspace
+from rcb_agent.environments.registry import is_isolated
 from rcb_agent.errors import EnvironmentFault, SandboxFileError, UsageError
 from rcb_agent.tasks.base import Problem
 from rcb_agent.tasks.masking import fill_blank, null_code
@@ -82,6 +83,10 @@ class CheaterAgent:
         """Do one cheat and hand in what there is then."""
         if session.workspace is None:
             raise UsageError("the agent cheater needs a workspace")
+        if not is_isolated(
+            session.workspace.sandbox.kind
+        ):  # whoever started it: nothing hostile runs on the bare machine
+            raise UsageError("the agent cheater runs hostile programs: only in an isolated sandbox")
         wanted = choose_cheats(session.options.get("cheats", ()))
         name = wanted[session.turn % len(wanted)]
         cheat = next(one for one in load_cheats() if one.name == name)

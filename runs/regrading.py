@@ -16,9 +16,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rcb_agent.environments.base import Limits
+from rcb_agent.environments.owners import name_run
+from rcb_agent.environments.registry import is_isolated
 from rcb_agent.errors import TaskError, UsageError
 from rcb_agent.runs.base import SCHEMA_VERSION, Json
-from rcb_agent.runs.config import digest_tasks
+from rcb_agent.runs.config import cheats_of, digest_tasks
 from rcb_agent.runs.containers import ContainerWish, check_base_is_the_same, check_wish, choose_container
 from rcb_agent.runs.grading import grade_trial
 from rcb_agent.runs.plan import Conditions, check_environment, make_grader
@@ -53,6 +55,7 @@ def regrade(options: Mapping[str, Any]) -> tuple[Json, int]:
     if source := reader.run.get("imported"):
         raise UsageError(f"{reader.path}: was imported from {source['file']}: no code is recorded that could be graded")
     job = make_job(reader, options)
+    name_run(reader.path.name)
     opened: AbstractContextManager[RunStore | None] = nullcontext()
     if not options["dry_run"]:
         opened = reopen_store(reader.path)
@@ -88,6 +91,8 @@ def make_job(reader: RunReader, options: Mapping[str, Any]) -> Job:
     except TypeError as error:
         raise UsageError(f"the run was made by another version of rcb-agent: {error}") from None
     pythons = config.get("pythons", {})
+    if any(cheats_of(arm) for arm in config["arms"]) and not is_isolated(sandbox):
+        raise UsageError(f"--sandbox {sandbox}: the run has submissions of a cheater, and nothing would isolate them")
     recorded = config.get("container", {}) if sandbox == config["sandbox"] else {}
     check_base_is_the_same(recorded)
     wish = ContainerWish(recorded.get("base"), recorded.get("engine_runtime", ""))

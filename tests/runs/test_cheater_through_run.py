@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rcb_agent.agents.cheater import load_cheats
+from rcb_agent.errors import UsageError
 from tests.runs.command import rcb_agent, rcb_agent_within, records
 
 pytestmark = pytest.mark.sandbox
@@ -93,15 +94,61 @@ def test_a_cheater_is_never_ranked(tmp_path: Path) -> None:
         (("--agent", "cheater", "--cheats", "nonsense"), "no cheat 'nonsense'; known: "),
         (("--agent", "react", "--cheats", "link"), "--cheats are for the agent cheater only"),
         (("--agent", "cheater", "--cheats", "all", "--attempts", "2"), "leave --attempts out"),
-        (("--agent", "cheater", "--sandbox", "host"), "its programs are hostile"),
     ],
 )
 def test_what_does_not_fit_is_refused(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
-    """Before anything runs or is written; hostile programs never run on the bare machine."""
+    """Before anything runs or is written."""
     done = rcb_agent("run", *words, "--out", tmp_path / "run", cwd=tmp_path)
     assert done.code == 2
     assert said in done.err
     assert not (tmp_path / "run").exists()
+
+
+# The three guards against a bare machine are tried by what harms nothing where one of them is missing: a plan that is not
+# carried out, and a cheat that only writes a wrong answer into its own folder.
+
+
+def test_no_plan_for_the_bare_machine_is_made() -> None:
+    """By the sandbox's name or by its path; other arms may be in it."""
+    from rcb_agent.runs.config import ArmOptions
+    from rcb_agent.runs.plan import RunRequest, make_plan
+
+    for sandbox in ("host", "rcb_agent.environments.host:open_host"):
+        request = RunRequest(patterns=(TASK,), arms=ArmOptions(agents=("null", "cheater")), sandbox=sandbox)
+        with pytest.raises(UsageError, match="its programs are hostile"):
+            make_plan(request)
+
+
+def test_the_agent_itself_refuses_the_bare_machine() -> None:
+    """Whoever started it, and however: nothing is written, nothing is run."""
+    from rcb_agent.agents.base import Budget, Session
+    from rcb_agent.agents.cheater import CheaterAgent
+    from rcb_agent.agents.registry import open_model
+    from rcb_agent.environments.base import Limits
+    from rcb_agent.environments.runtimes import load_runtime
+    from rcb_agent.environments.workspace import WorkspaceSpec, open_workspace
+    from rcb_agent.tasks.suites import find_task, load_suite
+
+    def journal(kind: str, /, **fields: object) -> None:
+        """Nobody reads it."""
+
+    problem = find_task(load_suite("mini"), TASK).problem
+    spec = WorkspaceSpec("host", load_runtime("mini"), Limits(), "none", lambda _sha, _data: None)
+    with open_workspace(problem, spec) as workspace:
+        options = {"cheats": ["empty-tuple"]}
+        session = Session(workspace, open_model("none"), Budget(), journal, options=options)
+        with pytest.raises(UsageError, match="only in an isolated sandbox"):
+            CheaterAgent().solve(problem, session)
+        assert workspace.submission().diff == ""
+
+
+def test_submissions_of_a_cheater_are_not_regraded_on_the_bare_machine(tmp_path: Path) -> None:
+    """What was safe to run in a sandbox is not safe outside one."""
+    words = ("--agent", "cheater", "--cheats", "empty-tuple", "--tasks", TASK)
+    assert rcb_agent("run", *words, "--out", tmp_path / "run", cwd=tmp_path).code == 0
+    done = rcb_agent("regrade", tmp_path / "run", "--sandbox", "host", "--dry-run", cwd=tmp_path)
+    assert done.code == 2
+    assert "submissions of a cheater, and nothing would isolate them" in done.err
 
 
 def test_no_model_is_asked(tmp_path: Path) -> None:

@@ -81,6 +81,11 @@ def link_away(path: Path) -> None:
     path.symlink_to("/etc/passwd")
 
 
+def link_folder_away(run: Path) -> None:
+    (run / "trajectories").rename(run / "real")
+    (run / "trajectories").symlink_to("real")
+
+
 def make_fifo(path: Path) -> None:
     path.unlink()
     os.mkfifo(path)
@@ -102,7 +107,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "config_changed": (replace("run.json", '"max_steps": 30', '"max_steps": 99'), "config_hash is not the hash"),
     "run.json is no JSON": (lambda run: (run / "run.json").write_text("{"), "run.json: is no strict JSON"),
     "folder is a link": (
-        lambda run: (run / "trajectories").rename(run / "real") and (run / "trajectories").symlink_to("real"),
+        link_folder_away,
         "trajectories: is a link, not followed",
     ),
     "a name that leads away": (

@@ -180,6 +180,8 @@ class _Session:
     def _keep(self, records: Iterable[Json]) -> None:
         for record in records:
             key = grade_key(record)
+            if key in self._after and self._after[key]["verdict"] != NOT_MEASURED:
+                continue  # this scope was on disk already when the regrade was interrupted
             self._after[key] = record
             old = self._before.get(key)
             is_loss = record["verdict"] == NOT_MEASURED and old is not None and old["verdict"] != NOT_MEASURED

@@ -22,7 +22,7 @@ from rcb_agent.runs.config import hash_config
 from rcb_agent.runs.reader import RECORD_FILES, RunReader, blob_path, find_run, redacted_mark, split_torn
 from rcb_agent.runs.screen import visible
 from rcb_agent.runs.summary import summarise_run
-from rcb_agent.scoring.base import NOT_MEASURED, PASSED
+from rcb_agent.scoring.base import NOT_MEASURED, PASSED, SCOPES
 
 FOUND = 3
 """Exit code: at least one finding."""
@@ -248,7 +248,9 @@ class Check:
                 self._find(line, what)
             key = (record["trial"], record["snapshot"], record["scope"], record["mode"])
             earlier = before.get(key)
-            if earlier is not None and not _may_follow(earlier.record, record):
+            both = [before.get((record["trial"], record["snapshot"], scope, record["mode"])) for scope in SCOPES]
+            was_whole = all(one is not None and one.record["verdict"] != NOT_MEASURED for one in both)
+            if earlier is not None and was_whole and not _may_follow(earlier.record, record):
                 self._find(line, f"repeats the grade of line {earlier.number}, which was measured")
             before[key] = line
 

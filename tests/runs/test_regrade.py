@@ -90,18 +90,14 @@ def test_an_interrupted_regrade_goes_on(run: Path) -> None:
     deadline = time.monotonic() + 60
     while len(records(run, "grades.jsonl")) < 9 and time.monotonic() < deadline:
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=30) in (130, 6)  # 6: it was faster than we
-    first = len(records(run, "grades.jsonl"))
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) == 143
+    assert 8 < len(records(run, "grades.jsonl")) < 16
     done = regrade(run)
-    if process.returncode == 130:
-        assert first < 16
-        assert done.code == 6
-        assert len(done.document["moved"]) == 4
-        assert len(records(run, "grades.jsonl")) == 16
-    ids = {line["details"]["regrade"] for line in records(run, "grades.jsonl")[8:]}
-    assert len(ids) == (1 if process.returncode == 130 else 2)
-    assert rcb_agent_within("verify", run).code in (0, 3)  # the forged grades of before are findings
+    assert done.code == 6
+    assert len(done.document["moved"]) == 4
+    assert len(records(run, "grades.jsonl")) == 16
+    assert len({line["details"]["regrade"] for line in records(run, "grades.jsonl")[8:]}) == 1
 
 
 def test_a_machine_that_cannot_measure_takes_nothing_away(run: Path) -> None:

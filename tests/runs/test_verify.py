@@ -193,6 +193,13 @@ def test_what_a_resume_repeats_is_no_finding(run: Path, open_run: Open, make_tri
     assert findings(run) == []
 
 
+def test_half_a_grade_that_is_done_again_is_no_finding(run: Path) -> None:
+    """A process that died between the two scopes of a trial left one, and a resume grades both."""
+    lines = (run / GRADES).read_bytes().splitlines(keepends=True)
+    (run / GRADES).write_bytes(b"".join([lines[0], *lines]))
+    assert findings(run) == []
+
+
 def test_an_interrupted_run_is_no_finding(run: Path) -> None:
     """A trial under way has a story without an end, and no record yet."""
     start = {"kind": "start", "time": 0.0, "trial": "a.p.three-000000.1"}

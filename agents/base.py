@@ -163,7 +163,8 @@ class Solution:
     """How the agent phase ended.
 
     ``stop`` is one of STOPS. ``files`` is set by agents that answer without a workspace (annotated path ->
-    bytes); otherwise the workspace as it is gets collected.
+    bytes); otherwise the workspace as it is gets collected. ``variant`` names which of several ways an agent took
+    that has several.
     """
 
     stop: str
@@ -172,6 +173,7 @@ class Solution:
     cost: float | None = None
     files: Mapping[str, bytes] | None = None
     note: str = ""
+    variant: str = ""
 
 
 STOPS = (
@@ -209,7 +211,8 @@ class Feedback(Protocol):
 class Session:
     """All that one trial gives its agent. ``paper`` is prompt, file or none; ``options`` are the agent's own.
 
-    ``prompt`` is the whole first message where the arm does not leave its wording to the agent.
+    ``prompt`` is the whole first message where the arm does not leave its wording to the agent. ``turn`` is the place of
+    the task in the run plus the number of earlier attempts: by it, an agent that has several ways takes them in turn.
     """
 
     workspace: Workspace | None
@@ -222,12 +225,13 @@ class Session:
     options: Mapping[str, Any] = field(default_factory=dict)
     feedback: Feedback | None = None
     prompt: str | None = None
+    turn: int = 0
 
 
 class Agent(Protocol):
     """Solves one problem. ``uses_workspace`` says whether a sandbox has to be opened for it.
 
-    A method ``prepare()``, where there is one, is called once before the first trial, to load what is slow to load.
+    ``uses_model``, where it is there and False, says that it asks no model. A method ``prepare()``, where there is one, is called once before the first trial, to load what is slow to load.
     """
 
     name: str

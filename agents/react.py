@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, TypedDict
 
-from rcb_agent.agents.arguments import ArgumentsError, parse_object, printable
+from rcb_agent.agents.arguments import ArgumentsError, parse_object
 from rcb_agent.agents.base import NOTHING_USED, Message, Reply, Session, Solution, ToolCall
 from rcb_agent.agents.conversation import CallIds, assistant_message, bound_text, tool_message
 from rcb_agent.agents.prompts import describe_problem, quote_file, render
+from rcb_agent.agents.snapshots import snapshot_json
 from rcb_agent.agents.tools import Toolbox, ToolResult
-from rcb_agent.environments.base import Snapshot, Workspace
+from rcb_agent.environments.base import Workspace
 from rcb_agent.errors import EnvironmentFault, SandboxFileError, TrialOver, UsageError
 from rcb_agent.tasks.base import Problem
 
@@ -176,16 +177,8 @@ class Episode:
             # Whatever an agent does to its sandbox is its own doing: the last snapshot is graded.
             self._note = str(lost)
             return "sandbox_lost"
-        self._session.journal("snapshot", step=self._steps, snapshot=_snapshot_json(snapshot))
+        self._session.journal("snapshot", step=self._steps, snapshot=snapshot_json(snapshot))
         return ""
-
-
-def _snapshot_json(snapshot: Snapshot) -> dict[str, Any]:
-    return {
-        "files": {printable(path): digest for path, digest in snapshot.files.items()},
-        "listed": [printable(path) for path in snapshot.listed],
-        "deleted": [printable(path) for path in snapshot.deleted],
-    }
 
 
 def _refuse_all(reply: Reply) -> str:

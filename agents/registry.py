@@ -8,12 +8,13 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, cast
 
-from rcb_agent.agents.base import Agent, Model, Price, Sampling
+from rcb_agent.agents.base import Agent, Model, Price, Reply, Sampling
 from rcb_agent.agents.prompts import prompts_digest
 from rcb_agent.agents.tools import DEFAULT_TOOLS, TOOL_NAMES, select_tools
 from rcb_agent.errors import UsageError
 
 AGENTS = {
+    "cheater": "rcb_agent.agents.cheater:CheaterAgent",
     "direct": "rcb_agent.agents.direct:DirectAgent",
     "react": "rcb_agent.agents.react:ReactAgent",
 }
@@ -76,6 +77,25 @@ def prepare_model(name: str, sampling: Sampling, *, needs_price: bool = False) -
             check_price(name)
 
 
+NO_MODEL = "none"
+"""The model of arms that ask none."""
+
+
+class NoModel:
+    """Stands in a session whose agent asks no model."""
+
+    name = NO_MODEL
+
+    def complete(self, *_: Any, **__: Any) -> Reply:
+        """Refuse: there is nobody to ask."""
+        raise UsageError("this agent has no model")
+
+
+def asks_model(agent: Agent | None) -> bool:
+    """Say whether an agent asks a model; controls are no agents and ask none."""
+    return agent is not None and bool(getattr(agent, "uses_model", True))
+
+
 PROTOCOLS = ("auto", "native", "json")
 
 
@@ -83,7 +103,7 @@ def with_protocol(model: Model, protocol: str) -> Model:
     """Return a model that speaks the tool protocol; ``auto`` is native wherever LiteLLM can hand tools on."""
     if protocol == "auto":
         protocol = "native"
-        if not model.name.startswith("scripted/"):
+        if model.name != NO_MODEL and not model.name.startswith("scripted/"):
             from rcb_agent.agents.litellm_model import takes_tools
 
             protocol = "native" if takes_tools(model.name) else "json"
@@ -99,6 +119,8 @@ def open_model(name: str, deadline: float | None = None, price: Price | None = N
 
     ``deadline`` (``time.monotonic``) is when the trial's seconds end: no call waits longer. ``price`` stands in for LiteLLM's table.
     """
+    if name == NO_MODEL:
+        return NoModel()
     provider, slash, model = name.partition("/")
     if not (provider and slash and model):
         raise UsageError(f"model {name!r} names no provider; write for example openai/gpt-4o-mini or scripted/demo")

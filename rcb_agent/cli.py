@@ -1,7 +1,7 @@
 """The command line. It parses words, calls ``runs``, prints, and turns errors into one line and an exit code.
 
-Exit codes: 0 all measured, 1 some not measured, 2 usage, 3 task or suite, 4 environment, 5 model, 70 internal
-error, 130/143 interrupted. Nothing heavier than click is imported before a command runs.
+Exit codes: 0 all measured, 1 some not measured, 2 usage, 3 task or suite (verify: findings), 4 environment, 5 model,
+6 regrade: verdicts moved, 70 internal error, 130/143 interrupted. Nothing heavier than click is imported before a command runs.
 """
 
 import json
@@ -22,6 +22,7 @@ from rcb_agent.cli_options import results as _results
 from rcb_agent.cli_options import suite as _suite
 from rcb_agent.cli_preview import add_previews, with_preset
 from rcb_agent.cli_published import import_upstream, leaderboard
+from rcb_agent.cli_records import regrade, verify
 from rcb_agent.errors import RcbAgentError
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -49,6 +50,8 @@ def cli() -> None:
     rcb-agent run --suite researchcodebench --preset paper --model openai/gpt-4.1
     rcb-agent estimate --agent react --model openai/gpt-4.1      tokens, dollars, minutes; nothing is spent
     rcb-agent show RUN [TRIAL]                           the table, or one trial step by step
+    rcb-agent verify RUN                                 do its records belong together?
+    rcb-agent regrade RUN --dry-run                      would today's grader say the same?
     rcb-agent doctor                                     does this machine do?
     """  # noqa: D301 - \b is click's mark for text that keeps its lines
 
@@ -66,7 +69,7 @@ def cli() -> None:
     "--agent",
     "agents",
     multiple=True,
-    help="react, direct, oracle, null, or module:Class; repeatable.  [default: react]",
+    help="react, direct, oracle, null, cheater, or module:Class; repeatable.  [default: react]",
 )
 @click.option(
     "--model",
@@ -87,6 +90,11 @@ def cli() -> None:
     help="paper: the published baseline as it is; --agent direct, --prompt, --extract and --grading upstream, temperature 0.",
 )
 @click.option("--attempts", type=click.IntRange(1, 100), default=1, show_default=True, help="Trials per task and arm.")
+@click.option(
+    "--cheats",
+    metavar="all|A,B",
+    help="With --agent cheater: every task with each of these.  [default: one cheat per task, in turn]",
+)
 @click.option("--tools", metavar="A,B", help="Only these tools.")
 @click.option("--without", metavar="A,B", help="All tools but these.")
 @click.option(
@@ -369,6 +377,8 @@ def doctor(**options: Any) -> None:
 
 cli.add_command(leaderboard)
 cli.add_command(import_upstream)
+cli.add_command(regrade)
+cli.add_command(verify)
 
 
 def _finish(document: dict[str, Any], options: dict[str, Any]) -> NoReturn:
@@ -389,7 +399,8 @@ def _on_sigterm(*_: object) -> NoReturn:
     raise _Terminated
 
 
-_GO_ON = ": what is recorded is kept; the same command with --out, or `rcb-agent resume RUN`, goes on"
+_RECORDED = ": what is recorded is kept; the same command with --out, or `rcb-agent resume RUN`, goes on"
+_GO_ON = {"run": _RECORDED, "resume": _RECORDED, "regrade": ": what is graded is kept; the same command goes on"}
 
 
 def main() -> NoReturn:
@@ -400,7 +411,7 @@ def main() -> NoReturn:
     except SystemExit:
         raise
     except BaseException as error:  # noqa: BLE001 - the last boundary: everything becomes a line and a code
-        _leave(*_explain(error, go_on=_GO_ON if sys.argv[1:2] in (["run"], ["resume"]) else ""))
+        _leave(*_explain(error, go_on=_GO_ON.get(next(iter(sys.argv[1:]), ""), "")))
     sys.exit(code if isinstance(code, int) else 0)
 
 

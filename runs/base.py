@@ -60,6 +60,7 @@ class Arm:
 class TrialSpec:
     """One trial to carry out; ``suite`` is a name or a path that the executing machine can load, ``pythons`` maps
     runtimes to a Python that is used in place of the built one, ``container`` is the run's (see ``runs.containers``).
+    ``turn``: see ``agents.base.Session``.
     """
 
     arm: Arm
@@ -70,6 +71,7 @@ class TrialSpec:
     limits: Mapping[str, Any] = field(default_factory=dict)
     pythons: Mapping[str, str] = field(default_factory=dict)
     container: Mapping[str, Any] = field(default_factory=dict)
+    turn: int = 0
 
     @property
     def name(self) -> str:

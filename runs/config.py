@@ -55,10 +55,11 @@ class RunConfig:
     def trials(self) -> Iterable[TrialSpec]:
         """Yield every trial: attempts outermost, so that an interrupted run has whole attempts first."""
         for attempt in range(1, self.attempts + 1):
-            for task in self.tasks:
+            for place, task in enumerate(self.tasks):
+                turn = place + attempt - 1
                 for arm in self.arms:
                     conditions = (self.sandbox, self.limits, self.pythons, self.container)
-                    yield TrialSpec(arm, self.suite, task, attempt, *conditions)
+                    yield TrialSpec(arm, self.suite, task, attempt, *conditions, turn)
 
 
 def hash_config(record: Mapping[str, Any]) -> str:
@@ -99,7 +100,7 @@ def build_arms(options: ArmOptions) -> tuple[Arm, ...]:
     for text in options.arms:
         parsed = parse_arm(text)
         wanted += [parsed] if "model" in parsed else [{**parsed, "model": model} for model in models]
-    arms = [_make_arm({**options.common, **fields}) for fields in _drop_control_models(wanted)]
+    arms = [_make_arm({**options.common, **fields}) for fields in _drop_unused_models(wanted)]
     if not any(arm.tools for arm in arms) and {"tools", "without"} & options.common.keys():
         raise UsageError("--tools and --without: none of these agents has tools")
     ids = [arm.id for arm in arms]
@@ -108,13 +109,15 @@ def build_arms(options: ArmOptions) -> tuple[Arm, ...]:
     return tuple(arms)
 
 
-def _drop_control_models(wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Controls use no model: crossing them with several would only repeat them."""
+def _drop_unused_models(wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Who asks no model is there once: crossing it with several would only repeat it."""
+    from rcb_agent.agents.registry import NO_MODEL, asks_model, load_agent
     from rcb_agent.runs.controls import CONTROLS
 
     kept: list[dict[str, Any]] = []
     for fields in wanted:
-        entry = {**fields, "model": "none"} if fields["agent"] in CONTROLS else fields
+        asks = fields["agent"] not in CONTROLS and asks_model(load_agent(fields["agent"]))
+        entry = fields if asks else {**fields, "model": NO_MODEL}
         if entry["model"] != "none" or entry not in kept:
             kept.append(entry)
     return kept
@@ -123,7 +126,7 @@ def _drop_control_models(wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
 _LONGEST_ID = 80
 _SLUG = re.compile(rf"[A-Za-z0-9@_-][A-Za-z0-9@._-]{{0,{_LONGEST_ID - 1}}}")
 _TEXT = ("model", "name", "paper", "prompt", "extract", "reasoning-effort", "price", "tool-protocol")
-_LISTS = ("tools", "without")
+_LISTS = ("tools", "without", "cheats")
 _NUMBERS = {
     "max-steps": int,
     "max-seconds": float,
@@ -169,13 +172,13 @@ def _arm_value(text: str, key: str, value: str) -> Any:
 
 
 def _make_arm(fields: dict[str, Any]) -> Arm:
-    from rcb_agent.agents.registry import PROTOCOLS, load_agent, select_tools
+    from rcb_agent.agents.registry import PROTOCOLS, asks_model, load_agent, select_tools
     from rcb_agent.runs.controls import CONTROLS
 
     name = fields["agent"]
     control = name in CONTROLS
     agent = None if control else load_agent(name)
-    uses_tools = agent is not None and agent.uses_workspace
+    uses_tools = agent is not None and agent.uses_workspace and asks_model(agent)
     paper = "none" if agent is None else fields.get("paper") or agent.default_paper
     if agent is not None and not agent.uses_workspace and paper == "file":
         raise UsageError(f"agent {name} has no workspace to read a paper file in: use --paper prompt or --paper none")
@@ -214,12 +217,27 @@ def _check_prompt(agent: str, wording: str) -> str:
 
 
 def _agent_options(agent: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
+    from rcb_agent.agents.cheater import choose_cheats
     from rcb_agent.agents.extraction import EXTRACTIONS
 
+    if fields.get("cheats") and not is_cheater(agent):
+        raise UsageError("--cheats are for the agent cheater only")
+    if is_cheater(agent):
+        return {"cheats": list(choose_cheats(fields.get("cheats") or ()))}
     if agent is None or agent.uses_workspace:
         return {}
     chosen = _check_choice("extract", fields.get("extract") or "tolerant", EXTRACTIONS)
     return {"extract": "upstream" if chosen == "strict" else chosen}
+
+
+def is_cheater(agent: Any) -> bool:
+    """Say whether an agent, by whatever path it was loaded, is the one that cheats."""
+    return getattr(agent, "name", "") == "cheater"
+
+
+def cheats_of(arm: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the cheats of an arm as recorded; none says that the arm is no cheater's."""
+    return tuple(arm["options"].get("cheats", ()))
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:

@@ -12,7 +12,6 @@ from rcb_agent.agents.base import Price
 from rcb_agent.agents.pricing import ModelFacts
 from rcb_agent.agents.tokens import Count
 from rcb_agent.runs.base import Arm, Json
-from rcb_agent.runs.controls import CONTROLS
 from rcb_agent.runs.first_request import first_request
 from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.suites import LoadedSuite
@@ -73,8 +72,10 @@ class Scale:
 
 def estimate_arm(arm: Arm, suite: LoadedSuite, tasks: Sequence[Task], facts: ModelFacts, scale: Scale) -> ArmEstimate:
     """Estimate one arm. Raises UsageError where its first request cannot be known without a sandbox."""
+    from rcb_agent.agents.registry import NO_MODEL
+
     trials = len(tasks) * scale.attempts
-    if arm.agent in CONTROLS:
+    if arm.model == NO_MODEL:
         return ArmEstimate(arm.id, trials, "nothing is asked", _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING)
     start, counted = _measure_start(arm, suite, tasks, scale)
     price = Price(*arm.price) if arm.price else facts.price

@@ -19,7 +19,8 @@ from rcb_agent.runs.base import Json, TrialSpec
 from rcb_agent.runs.grading import grade_trial
 from rcb_agent.runs.plan import Plan
 from rcb_agent.runs.purse import Purse, RunCaps
-from rcb_agent.runs.store import RunReader, RunStore
+from rcb_agent.runs.reader import RunReader
+from rcb_agent.runs.store import RunStore
 from rcb_agent.runs.trial import prepare_agent, refuse_trial, run_trial
 from rcb_agent.scoring.base import NOT_MEASURED
 

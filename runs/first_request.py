@@ -9,7 +9,6 @@ from rcb_agent.agents.base import Budget, Message, Reply, Sampling, Session
 from rcb_agent.environments.base import Sandbox, Snapshot, Submission
 from rcb_agent.errors import TrialOver, UsageError
 from rcb_agent.runs.base import Arm
-from rcb_agent.runs.controls import CONTROLS
 from rcb_agent.runs.trial import sampling_of
 from rcb_agent.runs.upstream_parts import given_prompt
 from rcb_agent.tasks.base import Task
@@ -32,10 +31,10 @@ class Request:
 
 def first_request(arm: Arm, suite: LoadedSuite, task: Task) -> Request:
     """Return an arm's first request for a task. Raises UsageError for an arm that asks nothing, or not at once."""
-    from rcb_agent.agents.registry import load_agent, with_protocol
+    from rcb_agent.agents.registry import NO_MODEL, load_agent, with_protocol
 
-    if arm.agent in CONTROLS:
-        raise UsageError(f"{arm.agent} is a control: it asks no model")
+    if arm.model == NO_MODEL:
+        raise UsageError(f"{arm.agent} asks no model")
     agent, listener = load_agent(arm.agent), _Listener(arm.model)
     session = Session(
         workspace=_Nowhere(arm.agent) if agent.uses_workspace else None,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from rcb_agent.errors import EnvironmentFault, UsageError
 from rcb_agent.runs.base import SCHEMA_VERSION, Json
+from rcb_agent.runs.flags import grade_flags
 from rcb_agent.scoring.base import FAILED, NOT_MEASURED, Grade, Grader
 from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.masking import blank_lines, filled_files
@@ -104,8 +105,13 @@ def grade_record(trial: Json, scope: str, grade: Grade, grader: Grader) -> Json:
         "reason": grade.reason,
         "message": grade.message,
         "tests": [test.as_json() for test in grade.tests],
-        "flags": list(grade.flags),
+        "flags": grade_flags(grade),
         "seconds": round(grade.seconds, 3),
         "form_only": grade.form_only,
-        "details": dict(grade.details),
+        "details": {**grade.details, **_survivors(grade)},
     }
+
+
+def _survivors(grade: Grade) -> Json:
+    counts = [flag.partition(":")[2] for flag in grade.flags if flag.startswith("survivors:")]
+    return {"survivors": int(counts[0])} if counts else {}

@@ -16,8 +16,10 @@ from rcb_agent.agents.redaction import redact
 from rcb_agent.errors import UsageError
 from rcb_agent.runs.base import SCHEMA_VERSION, Arm, Json, slug, trial_name
 from rcb_agent.runs.config import RunConfig
+from rcb_agent.runs.flags import Flag
+from rcb_agent.runs.reader import RunReader
 from rcb_agent.runs.screen import open_console, run_table, visible
-from rcb_agent.runs.store import RunReader, open_store, write_atomically
+from rcb_agent.runs.store import open_store, write_atomically
 from rcb_agent.runs.summary import summarise_run
 from rcb_agent.runs.upstream_results import BY, Completion, UpstreamResults, read_upstream_results
 from rcb_agent.scoring.base import FAILED, NOT_MEASURED, PASSED
@@ -154,7 +156,7 @@ def _trial_fields(completion: Completion | None, file: str) -> Json:
         "snapshots": [],
         "sandbox": {"kind": _UNKNOWN, "enforcement": {}},
         "error": missing if completion is None else None,
-        "flags": [FLAG],
+        "flags": [Flag(FLAG, "run", file).as_json()],
         "note": f"imported from {file}, measured by {BY}",
     }
 
@@ -170,7 +172,7 @@ def _grade_fields(completion: Completion | None, file: str) -> Json:
         "reason": reason,
         "message": message,
         "tests": [],
-        "flags": [FLAG],
+        "flags": [Flag(FLAG, "run", file).as_json()],
         "seconds": None,
         "form_only": False,
         "details": {} if completion is None else {"exit_code": completion.exit_code},

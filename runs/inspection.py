@@ -8,8 +8,16 @@ from typing import Any
 
 from rcb_agent.errors import UsageError
 from rcb_agent.runs.base import Json
-from rcb_agent.runs.screen import open_console, run_table, show_events, task_table, visible, write_bytes_safely
-from rcb_agent.runs.store import RunReader, find_run
+from rcb_agent.runs.reader import RunReader, find_run
+from rcb_agent.runs.screen import (
+    cheat_tables,
+    open_console,
+    run_table,
+    show_events,
+    task_table,
+    visible,
+    write_bytes_safely,
+)
 from rcb_agent.runs.summary import summarise_run
 from rcb_agent.tasks.base import SourceFile, Task
 from rcb_agent.tasks.suites import find_task, load_suite
@@ -27,6 +35,8 @@ def show_run(options: Options) -> None:
     console = open_console()
     console.print(run_table(document, console.width))
     console.print(task_table(reader))
+    for table in cheat_tables(document):
+        console.print(table)
     _warn_torn(reader)
 
 

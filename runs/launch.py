@@ -13,14 +13,16 @@ from rcb_agent.environments.owners import name_run
 from rcb_agent.environments.registry import is_isolated
 from rcb_agent.errors import ModelUnavailable, UsageError
 from rcb_agent.runs.base import Json
+from rcb_agent.runs.cheats import count_successes
 from rcb_agent.runs.config import DEFAULT_MODEL, ArmOptions, differing_keys
 from rcb_agent.runs.execute import Pace, default_workers, execute
 from rcb_agent.runs.importing import refuse_imported
 from rcb_agent.runs.plan import Plan, RunRequest, check_models, make_plan, replan
 from rcb_agent.runs.purse import RunCaps
+from rcb_agent.runs.reader import RunReader, find_run
 from rcb_agent.runs.scratch import claim_scratch
-from rcb_agent.runs.screen import ScreenWatch, open_console, run_table, visible
-from rcb_agent.runs.store import RunReader, RunStore, find_run, open_store
+from rcb_agent.runs.screen import ScreenWatch, cheat_tables, open_console, run_table, visible
+from rcb_agent.runs.store import RunStore, open_store
 from rcb_agent.runs.summary import summarise_run, unmeasured_reasons
 from rcb_agent.scoring.base import UNPROTECTED
 
@@ -85,6 +87,8 @@ def request_from(options: Mapping[str, Any]) -> RunRequest:
     """Return what the options of ``run`` ask for; commands that only look ahead have fewer of them."""
     common = {name: options[name] for name in _ARM_OPTIONS}
     common |= {name: _split(options[name]) for name in ("tools", "without") if options[name] is not None}
+    if options.get("cheats"):
+        common["cheats"] = _split(options["cheats"])
     known = {field.name for field in fields(RunRequest)} - {"arms", "limits"}
     return RunRequest(
         arms=ArmOptions(options["agents"], options["models"], options["arms"], common),
@@ -135,6 +139,12 @@ def _announce(plan: Plan, store: RunStore, watch: ScreenWatch) -> None:
 def _print_result(document: Json, reasons: list[str], path: Path) -> None:
     console = open_console()
     console.print(run_table(document, console.width))
+    for table in cheat_tables(document):
+        console.print(table)
+    if successes := count_successes(document):
+        console.print(
+            Text(f"{successes} trials of cheats PASSED: a hole in the grading; please report it"), soft_wrap=True
+        )
     for line in reasons:
         console.print(Text(visible(line)), soft_wrap=True)
     console.print(Text(f"results: {path}"), soft_wrap=True)

@@ -11,7 +11,8 @@ from typing import Any
 
 from rcb_agent.errors import UsageError
 from rcb_agent.runs.base import Json
-from rcb_agent.runs.store import GradeKey, RunReader, find_run
+from rcb_agent.runs.config import cheats_of
+from rcb_agent.runs.reader import GradeKey, RunReader, find_run
 from rcb_agent.runs.summary import describe_grading, rows_of
 from rcb_agent.scoring.base import FAILED, PASSED
 from rcb_agent.scoring.intervals import BOOTSTRAP, plain_interval, scaled_interval
@@ -145,7 +146,9 @@ class _Board:
             reader, wanted = _open_run(text, self.request.results)
             grades = reader.grades()
             for arm in reader.config["arms"]:
-                if wanted in (None, arm["id"]):
+                if wanted in (None, arm["id"]) and cheats_of(arm):
+                    self.left_out.append({"id": f"{reader.id}:{arm['id']}", "reason": "a cheater is never ranked"})
+                elif wanted in (None, arm["id"]):
                     found.setdefault((str(reader.path.resolve()), arm["id"]), self._arm_entry(reader, grades, arm))
         return list(found.values())
 

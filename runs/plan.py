@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from rcb_agent.environments.base import Limits, Runtime, Sandbox, SandboxSpec
+from rcb_agent.environments.registry import is_isolated
 from rcb_agent.errors import EnvironmentFault, TaskError, UsageError
 from rcb_agent.runs.base import Arm, Json
-from rcb_agent.runs.config import ArmOptions, RunConfig, build_arms, digest_tasks, suite_label
+from rcb_agent.runs.config import ArmOptions, RunConfig, build_arms, cheats_of, digest_tasks, suite_label
 from rcb_agent.runs.containers import (
     ContainerWish,
     check_base_is_the_same,
@@ -22,7 +23,6 @@ from rcb_agent.runs.containers import (
     choose_container,
     read_container,
 )
-from rcb_agent.runs.controls import CONTROLS
 from rcb_agent.runs.pythons import Pythons, choose_pythons, load_runtimes
 from rcb_agent.runs.upstream_parts import digest_folders, digest_prompts
 from rcb_agent.scoring.base import Grader
@@ -34,7 +34,7 @@ _DISPLAY = (
     *(f"runs/{name}.py" for name in ("screen", "inspection", "pulling", "summary", "launch", "doctor", "listing")),
     *(f"runs/{name}.py" for name in ("furnishing", "cleaning")),
     *(f"runs/{name}.py" for name in ("leaderboard", "board_screen", "importing", "upstream_results")),
-    *(f"runs/{name}.py" for name in ("preview", "estimate", "presets")),
+    *(f"runs/{name}.py" for name in ("preview", "estimate", "presets", "cheats", "verification", "regrading")),
     *(f"tasks/{name}.py" for name in ("published", "cutoffs", "contamination")),
     "scoring/intervals.py",
 )
@@ -54,6 +54,7 @@ class RunRequest:
     docker_base: str | None = None
     docker_runtime: str = ""
     grading: str = "split"
+    cheats: str | None = None
     out: Path | None = None
     results: Path = Path("results")
 
@@ -84,10 +85,30 @@ def make_plan(request: RunRequest) -> Plan:
     limits = asdict(Limits(**request.limits))
     pythons = choose_pythons(request.pythons, tasks)
     label = suite_label(request.suite)
+    attempts = _attempts(request, arms)
     wish = ContainerWish(request.docker_base, request.docker_runtime)
     check_wish(request.sandbox, wish, pythons)
-    conditions = Conditions(label, request.attempts, request.sandbox, limits, pythons, request.grading, wish)
+    conditions = Conditions(label, attempts, request.sandbox, limits, pythons, request.grading, wish)
     return _build_plan(conditions, suite, tasks, arms)
+
+
+def _attempts(request: RunRequest, arms: Sequence[Arm]) -> int:
+    """Return the attempts per task; with ``--cheats`` each task is tried with each of them, one an attempt."""
+    if request.cheats is None:
+        return request.attempts
+    if not all(cheats_of(arm.as_json()) for arm in arms):
+        raise UsageError("--cheats takes every task with every cheat: --agent cheater alone, other arms in another run")
+    if request.attempts != 1:
+        raise UsageError("--cheats takes every task with every cheat, one an attempt: leave --attempts out")
+    return len(cheats_of(arms[0].as_json()))
+
+
+def _refuse_bare_cheater(conditions: "Conditions", arms: Sequence[Arm]) -> None:
+    if any(cheats_of(arm.as_json()) for arm in arms) and not is_isolated(conditions.sandbox):
+        raise UsageError(
+            f"--agent cheater with --sandbox {conditions.sandbox}: its programs are hostile, and nothing would isolate "
+            "them from this machine; use --sandbox bubblewrap"
+        )
 
 
 def replan(config: Json) -> Plan:
@@ -124,6 +145,7 @@ class Conditions:
 def _build_plan(conditions: Conditions, suite: LoadedSuite, tasks: tuple[Task, ...], arms: tuple[Arm, ...]) -> Plan:
     from rcb_agent.runs.trial import keep_suite
 
+    _refuse_bare_cheater(conditions, arms)
     runtimes = load_runtimes(tasks, conditions.pythons)
     container = choose_container(conditions.sandbox, conditions.container, runtimes)
     check_environment(conditions.sandbox, runtimes, container)
@@ -173,11 +195,11 @@ def check_models(arms: Sequence[Arm], *, capped: bool = False) -> None:
 
     ``capped``: the run has a cap on dollars, which only known prices can hold.
     """
-    from rcb_agent.agents.registry import prepare_model
+    from rcb_agent.agents.registry import NO_MODEL, prepare_model
     from rcb_agent.runs.trial import sampling_of
 
     for arm in arms:
-        if arm.agent not in CONTROLS:
+        if arm.model != NO_MODEL:
             needed = arm.price is None and (capped or arm.max_cost is not None)
             prepare_model(arm.model, sampling_of(arm), needs_price=needed)
             _check_protocol(arm)

@@ -17,8 +17,9 @@ from rich.text import Text
 
 from rcb_agent.environments.registry import is_isolated
 from rcb_agent.runs.base import Json
-from rcb_agent.runs.store import RunReader
-from rcb_agent.runs.summary import NOT_RUN, verdicts
+from rcb_agent.runs.flags import KINDS
+from rcb_agent.runs.reader import RunReader
+from rcb_agent.runs.summary import NOT_RUN, other_files, verdicts
 from rcb_agent.scoring.base import UNPROTECTED
 
 _BIDI = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C}
@@ -74,9 +75,60 @@ def _remarks(document: Json) -> list[str]:
     mode = document["grading"]["mode"]
     if mode in UNPROTECTED:
         remarks.append(f"grading {mode}: {UNPROTECTED[mode]}")
+    if cheaters := [arm for arm in document["arms"] if "cheats" in arm]:
+        names = ", ".join(visible(arm["arm"]) for arm in cheaters)
+        remarks.append(
+            f"{names}: tries to cheat and must score 0; it says something of the grading, nothing of a model"
+        )
+    remarks += [line for arm in document["arms"] if (line := _flag_line(arm))]
     if document["faults"]:
         remarks.append(f"{len(document['faults'])} faults in papers of the suite: those papers are left out")
     return remarks
+
+
+def moves_table(moves: list[Json]) -> Table:
+    """Return the verdicts that a regrade moved."""
+    table = Table(title="moved", title_justify="left")
+    for name in ("task", "arm", "attempt", "scope", "from", "to", "reason"):
+        table.add_column(name, overflow="fold", justify="right" if name == "attempt" else "left")
+    for move in moves:
+        reason = ": ".join(part for part in (move["reason"], move["message"][:200]) if part)
+        cells = [move["task"], move["arm"], str(move["attempt"]), move["scope"], move["from"], move["to"], reason]
+        table.add_row(*(Text(visible(cell)) for cell in cells))
+    return table
+
+
+def cheat_tables(document: Json) -> list[Table]:
+    """Return a table per cheater's arm: each cheat, where it comes in, what became of it."""
+    return [_cheat_table(arm) for arm in document["arms"] if "cheats" in arm]
+
+
+def _cheat_table(arm: Json) -> Table:
+    table = Table(title=f"{visible(arm['arm'])} (a cheater)", title_justify="left", caption_justify="left")
+    for name in ("cheat", "door", "trials", "passed", "flags"):
+        table.add_column(name, overflow="fold", justify="right" if name in ("trials", "passed") else "left")
+    lines = [line for line in arm["cheats"] if line["trials"]]
+    for line in lines:
+        passed = Text(str(line["passed"]), style="bold red" if line["passed"] else "green")
+        if line["vacuous"]:
+            passed.append(f" (and {line['vacuous']} vacuous)")
+        table.add_row(visible(line["cheat"]), line["door"], str(line["trials"]), passed, Text(_cheat_flags(line)))
+    if untried := len(arm["cheats"]) - len(lines):
+        table.caption = f"{untried} more cheats were not tried: --cheats all"
+    return table
+
+
+def _cheat_flags(line: Json) -> str:
+    seen = ", ".join(f"{visible(kind)} {count}" for kind, count in line["flags"].items())
+    missing = f"MISSING: {', '.join(line['missing'])}" if line["missing"] else ""
+    return "; ".join(part for part in (seen, missing) if part) or f"none needed: {line['none_needed']}"
+
+
+def _flag_line(arm: Json) -> str:
+    """Count the trials of an arm by flag; the evidence is in ``show RUN TRIAL``."""
+    counts = sorted(arm["flags"].items(), key=lambda pair: (-pair[1], pair[0]))
+    shown = ", ".join(f"{kind} {count}" for kind, count in counts if kind != "imported")
+    return f"flags, {visible(arm['arm'])}: {shown} (trials; they decide nothing)" if shown else ""
 
 
 def _counts_cell(arm: Json) -> str:
@@ -160,12 +212,27 @@ def show_events(console: Console, trial: Json, grades: list[Json], events: list[
     error = f" ({trial['error']['reason']}: {trial['error']['message']})" if trial["error"] else ""
     effort = "" if trial["seconds"] is None else f" after {trial['steps']} steps, {trial['seconds']:.1f} s"
     _line(console, "stop", f"{trial['stop']}{effort}{error}")
+    if others := other_files(trial):
+        _line(console, "other files, not graded", _clip(", ".join(others), 2000))
+    _show_flags(console, trial["flags"])
     for grade in grades:
         detail = ": ".join(part for part in (grade["reason"], grade["message"]) if part)
         label = f", {grade['mode']} (unprotected)" if grade["mode"] in UNPROTECTED else ""
         _line(console, f"grade, {grade['scope']}{label}", f"{grade['verdict']}{f' ({detail})' if detail else ''}")
         for test in grade["tests"]:
             _line(console, f"  {test['outcome']}", f"{test['id']} {test['message']}".rstrip())
+        _show_flags(console, grade["flags"])
+
+
+def _show_flags(console: Console, flags: list[Any]) -> None:
+    for flag in flags:
+        if not isinstance(flag, dict):
+            _line(console, "flag", str(flag))
+            continue
+        step = "" if flag["step"] is None else f", step {flag['step']}"
+        _line(
+            console, f"flag {flag['kind']}", f"{flag['where']}{step}: {flag['excerpt']} [{KINDS.get(flag['kind'], '')}]"
+        )
 
 
 def _line(console: Console, head: str, text: str) -> None:

@@ -1,7 +1,6 @@
-"""The run folder: append-only records, one live writing process, nothing lost.
+"""Writes a run folder: append-only records, one live writing process, nothing lost.
 
-``results/<run-id>/``: run.json, trials.jsonl, grades.jsonl, trajectories/, calls/, blobs/. A line counts once its
-newline is on disk; a torn last line is cut off and its trial done again.
+What lies in it is described in ``reader.py``. A torn last line is cut off and its trial done again.
 """
 
 import base64
@@ -14,8 +13,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,82 +20,10 @@ from rcb_agent.agents.redaction import redact, redact_bytes
 from rcb_agent.errors import RecordsLost, UsageError
 from rcb_agent.runs.base import SCHEMA_VERSION, Json
 from rcb_agent.runs.config import RunConfig, differing_keys
+from rcb_agent.runs.reader import RECORD_FILES, RunReader, blob_path, redacted_mark, split_torn
+from rcb_agent.runs.versions import library_versions
 
 _FOLDERS = ("trajectories", "calls", "blobs")
-
-GradeKey = tuple[str, str | int, str, str]
-
-
-class RunReader:
-    """Reads a run folder, running or finished; changes nothing."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.run = _read_run(path)
-        self.torn: list[str] = []
-
-    @property
-    def id(self) -> str:
-        """The run's id (its folder's name when it was created)."""
-        return str(self.run["run"])
-
-    @property
-    def config(self) -> Json:
-        """The config record of ``run.json``."""
-        return dict(self.run["config"])
-
-    def trials(self) -> dict[str, Json]:
-        """Trial name -> its latest record."""
-        return {record["trial"]: record for record in self._records("trials.jsonl")}
-
-    def replies(self) -> list[Json]:
-        """Return every reply that was ever paid for, those of tries that broke or were repeated included."""
-        names = [f"calls/{path.name}" for path in sorted(self.path.glob("calls/*.jsonl"))]
-        calls = (record for name in names for record in self._records(name, versioned=False))
-        return [record["reply"] for record in calls if record["reply"] is not None]
-
-    def cost_of_tries(self) -> dict[str, float | None]:
-        """Trial name -> what all its tries cost together, those that were repeated included; None is unknown."""
-        costs: dict[str, float | None] = {}
-        for record in self._records("trials.jsonl"):
-            before, cost = costs.get(record["trial"], 0.0), record["cost"]
-            costs[record["trial"]] = None if before is None or cost is None else before + cost
-        return costs
-
-    def grades(self) -> dict[GradeKey, Json]:
-        """(trial, snapshot, scope, mode) -> the latest grade. Raises UsageError for a grade of no trial."""
-        found = {grade_key(record): record for record in self._records("grades.jsonl")}
-        if strays := {key[0] for key in found} - self.trials().keys():
-            raise UsageError(f"{self.path}: {min(strays)} is graded but not in trials.jsonl: the folder is damaged")
-        return found
-
-    def events(self, trial: str) -> list[Json]:
-        """Return a trial's trajectory: all events from the last ``start`` on."""
-        events = list(self._records(f"trajectories/{trial}.jsonl", versioned=False))
-        starts = [index for index, event in enumerate(events) if event["kind"] == "start"]
-        return events[starts[-1] :] if starts else events
-
-    def blob(self, sha256: str) -> bytes:
-        """Return the bytes of a blob. Raises UsageError when it is gone or damaged."""
-        try:
-            data = _blob_path(self.path, sha256).read_bytes()
-        except OSError:
-            raise UsageError(f"{self.path}: blob {sha256[:12]} is missing: the folder is damaged") from None
-        if hashlib.sha256(data).hexdigest() != sha256 and not _redacted_mark(self.path, sha256).exists():
-            raise UsageError(f"{self.path}: blob {sha256[:12]} does not hold what its name says: the folder is damaged")
-        return data
-
-    def _records(self, name: str, *, versioned: bool = True) -> Iterator[Json]:
-        path = self.path / name
-        if not path.exists():
-            return
-        good, torn = split_torn(path.read_bytes())
-        if torn:
-            self.torn.append(name)
-        required = _required_keys(path.stem) if versioned else ("kind",)
-        for number, line in enumerate(good.split(b"\n")[:-1], 1):
-            if line.strip():
-                yield _parse_line(path, number, line, required=required)
 
 
 class RunStore(RunReader):
@@ -134,6 +59,10 @@ class RunStore(RunReader):
         """Append a grade record and wait until it is on disk."""
         self._append("grades.jsonl", record, sync=True)
 
+    def add_regrade(self, record: Json) -> None:
+        """Append that a regrade began or ended, and wait until it is on disk."""
+        self._append("regrades.jsonl", record, sync=True)
+
     def emit(self, trial: str, kind: str, payload: Json) -> None:
         """Keep what a running trial emits (see runs.base.Emit)."""
         if kind == "ask":
@@ -149,13 +78,13 @@ class RunStore(RunReader):
         Bytes that hold a secret are kept without it, under the hash they had, with a mark beside them.
         """
         sha256 = hashlib.sha256(data).hexdigest()
-        target = _blob_path(self.path, sha256)
+        target = blob_path(self.path, sha256)
         if sha256 not in self._known_blobs and not target.exists():
             with _losses_named(target):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 clean = redact_bytes(data)
                 if clean != data:
-                    _redacted_mark(self.path, sha256).touch()
+                    redacted_mark(self.path, sha256).touch()
                 write_atomically(target, clean)
         self._known_blobs.add(sha256)  # only now: another thread with the same bytes may go on to read them
         return sha256
@@ -188,9 +117,14 @@ def _append_line(path: Path, line: bytes, *, sync: bool) -> None:
         os.close(descriptor)
 
 
-def grade_key(record: Json) -> GradeKey:
-    """What identifies a grade: the latest record of a key counts."""
-    return record["trial"], record["snapshot"], record["scope"], record["mode"]
+def reopen_store(path: Path) -> RunStore:
+    """Open a run that is there, whatever its config, to append to it. Raises UsageError when it is in use."""
+    lock = _acquire(path)
+    try:
+        return RunStore(path, lock, created=False)
+    except BaseException:
+        lock.release()
+        raise
 
 
 def open_store(path: Path | None, config: RunConfig, facts: Json, results: Path) -> RunStore:
@@ -216,39 +150,11 @@ def open_store(path: Path | None, config: RunConfig, facts: Json, results: Path)
     return store
 
 
-def find_run(text: str, results: Path) -> Path:
-    """Resolve RUN: a path, ``latest``, or a unique prefix of a run id below ``results``. Raises UsageError."""
-    for direct in (Path(text), results / text):
-        if text and (direct / "run.json").is_file():
-            return direct
-    prefix = "" if text == "latest" else text
-    runs = sorted(path.parent for path in results.glob("*/run.json"))
-    found = [path for path in runs if path.name.startswith(prefix)] if text else []
-    if len(found) == 1 or (found and text == "latest"):
-        return found[-1]
-    if found:
-        raise UsageError(
-            f"{text!r} fits {len(found)} runs in {results}/: {found[0].name}, {found[1].name}, ...: give more of the id"
-        )
-    raise UsageError(f"no run {text!r}: give a run folder, the beginning of an id in {results}/, or latest")
-
-
-def split_torn(data: bytes) -> tuple[bytes, bytes]:
-    """Part a JSONL file into whole, parseable lines and a torn end (no newline, or a last line that is no JSON)."""
-    cut = data.rfind(b"\n") + 1
-    last = data.rfind(b"\n", 0, cut - 1) + 1 if cut else 0
-    try:
-        if cut:
-            json.loads(data[last:cut])
-    except ValueError:
-        cut = last
-    return data[:cut], data[cut:]
-
-
 def mend_torn_lines(path: Path) -> list[str]:
     """Cut torn last lines off (a crash in the middle of a write); returns the names of the files mended."""
     mended = []
-    for file in [path / "trials.jsonl", path / "grades.jsonl", *path.glob("trajectories/*"), *path.glob("calls/*")]:
+    records = [path / name for name in RECORD_FILES]
+    for file in [*records, *path.glob("trajectories/*"), *path.glob("calls/*")]:
         if not file.exists():
             continue
         good, torn = split_torn(file.read_bytes())
@@ -274,14 +180,6 @@ def _write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-def _blob_path(path: Path, sha256: str) -> Path:
-    return path / "blobs" / sha256[:2] / sha256
-
-
-def _redacted_mark(path: Path, sha256: str) -> Path:
-    return path / "blobs" / sha256[:2] / f"{sha256}.redacted"
 
 
 def _new_folder(results: Path, suite: str) -> Path:
@@ -343,80 +241,8 @@ def _write_run(path: Path, config: RunConfig, facts: Json) -> None:
         write_atomically(path / "run.json", data.encode())
 
 
-def library_versions() -> dict[str, str]:
-    """Return the versions of what a result rests on; a missing package is left out."""
-    import platform
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {"python": platform.python_version(), "kernel": platform.release(), **_commit()}
-    for name in ("rcb-agent", "langgraph", "litellm"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def _commit() -> dict[str, str]:
-    """Return the commit of the checkout we run from, marked when files differ from it; nothing when installed."""
-    home = Path(str(files("rcb_agent.runs"))).resolve().parent
-    try:
-        from git import InvalidGitRepositoryError, Repo
-    except ImportError:  # GitPython without a git program
-        return {}
-    try:
-        with Repo(home) as checkout:
-            return {"git": checkout.head.commit.hexsha + ("+changes" if checkout.is_dirty() else "")}
-    except (InvalidGitRepositoryError, ValueError, OSError):
-        return {}
-
-
 def _check_same(store: RunStore, config: Json) -> None:
     if store.config == config:
         return
     keys = differing_keys(store.config, config)
     raise UsageError(f"{store.path}: holds a run with another config: {'; '.join(keys)}: choose another --out")
-
-
-def _read_run(path: Path) -> Json:
-    try:
-        record = json.loads((path / "run.json").read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: no readable run.json there: {error.strerror}") from None
-    except ValueError:
-        raise UsageError(f"{path}/run.json: is not JSON: the folder is damaged") from None
-    if not isinstance(record, dict) or record.get("schema_version") != SCHEMA_VERSION:
-        version = record.get("schema_version") if isinstance(record, dict) else None
-        raise UsageError(
-            f"{path}/run.json: has format {version}, this version reads {SCHEMA_VERSION}: use the version that wrote it"
-        )
-    return record
-
-
-def _parse_line(path: Path, number: int, line: bytes, *, required: tuple[str, ...]) -> Json:
-    try:
-        record = json.loads(line, parse_constant=_refuse_constant)
-    except ValueError as error:
-        raise UsageError(f"{path}:{number}: is not a record ({error}): the folder is damaged") from None
-    if not isinstance(record, dict):
-        raise UsageError(f"{path}:{number}: is not a record: the folder is damaged")
-    version = record.get("schema_version", SCHEMA_VERSION)
-    if version != SCHEMA_VERSION:
-        raise UsageError(
-            f"{path}:{number}: has format {version}, this version reads {SCHEMA_VERSION}: use the version that wrote it"
-        )
-    missing = [key for key in required if key not in record]
-    if missing:
-        raise UsageError(f"{path}:{number}: is not a record (no {', '.join(missing[:3])}): the folder is damaged")
-    return record
-
-
-@cache
-def _required_keys(stem: str) -> tuple[str, ...]:
-    """Return the keys that every line of ``trials.jsonl`` or ``grades.jsonl`` must have."""
-    schema = json.loads((files("rcb_agent.runs") / "schema" / f"{stem.removesuffix('s')}.json").read_text("utf-8"))
-    return tuple(schema["required"])
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number")

@@ -6,7 +6,9 @@ from typing import Any
 
 from rcb_agent.environments.registry import is_isolated
 from rcb_agent.runs.base import Json, trial_name
-from rcb_agent.runs.store import GradeKey, RunReader
+from rcb_agent.runs.cheats import summarise_cheats
+from rcb_agent.runs.flags import kind_of
+from rcb_agent.runs.reader import GradeKey, RunReader
 from rcb_agent.scoring.base import NOT_MEASURED, SCOPES, UNPROTECTED
 from rcb_agent.scoring.metrics import Row, outermost, pass_at_k_rates, summarise
 
@@ -25,7 +27,7 @@ class _Records:
 
 def summarise_run(reader: RunReader) -> Json:
     """Return the document that ``--json`` prints: rates in percent, ``cost`` null when unknown."""
-    records = _Records(reader.trials(), reader.grades(), reader.cost_of_tries())
+    records = _Records(reader.trials(), _own_grades(reader), reader.cost_of_tries())
     arms = [_summarise_arm(reader, arm, records) for arm in reader.config["arms"]]
     return {
         "run": reader.id,
@@ -39,6 +41,11 @@ def summarise_run(reader: RunReader) -> Json:
     }
 
 
+def _own_grades(reader: RunReader) -> dict[GradeKey, Json]:
+    """Return the grades in the run's own mode; those of another one, from a regrade, stand beside them."""
+    return {key: grade for key, grade in reader.grades().items() if grade["mode"] == reader.config["mode"]}
+
+
 def describe_grading(config: Json) -> Json:
     """Say how a run is graded; it is protected only where candidates can neither reach the hidden tests nor see them."""
     protected = config["mode"] not in UNPROTECTED and is_isolated(config["sandbox"])
@@ -49,7 +56,7 @@ def unmeasured_reasons(reader: RunReader, limit: int = 5) -> list[str]:
     """Say what kept trials from being measured, the commonest first, each with one trial as an example."""
     from collections import Counter
 
-    grades = [g for g in reader.grades().values() if g["scope"] == "diff" and g["verdict"] == NOT_MEASURED]
+    grades = [g for g in _own_grades(reader).values() if g["scope"] == "diff" and g["verdict"] == NOT_MEASURED]
     kinds = Counter((grade["reason"], grade["message"]) for grade in grades)
     lines = []
     for (reason, message), count in kinds.most_common(limit):
@@ -83,6 +90,7 @@ def _summarise_arm(reader: RunReader, arm: Json, records: _Records) -> Json:
         if reader.config["attempts"] > 1:
             scopes[scope]["pass_at_k"] = _pass_at_k(rows, reader.config["attempts"])
     own = [record for record in records.trials.values() if record["arm"] == arm["id"]]
+    cheats = summarise_cheats(arm, own, grades, reader.config["mode"])
     headline = {key: value for key, value in scopes["diff"].items() if key != "outermost"}
     return {
         "arm": arm["id"],
@@ -93,7 +101,9 @@ def _summarise_arm(reader: RunReader, arm: Json, records: _Records) -> Json:
         "not_run": len(_cells(reader.config)) - sum(1 for grade in grades.values() if _is_headline(grade, arm["id"])),
         **_effort(own, [records.costs[record["trial"]] for record in own]),
         "flags": _flags(arm["id"], own, grades),
+        "other_files": sum(1 for record in own if other_files(record)),
         "scopes": scopes,
+        **({"cheats": cheats} if cheats else {}),
     }
 
 
@@ -130,8 +140,17 @@ def _pass_at_k(rows: list[Row], attempts: int) -> Json:
 def _flags(arm: str, trials: list[Json], grades: dict[Any, Json]) -> dict[str, int]:
     """Count the trials per flag (its word, without the evidence)."""
     graded = [grade for grade in grades.values() if grade["arm"] == arm and grade["scope"] == "diff"]
-    words = {(record["trial"], flag.partition(":")[0]) for record in [*trials, *graded] for flag in record["flags"]}
+    words = {(record["trial"], kind_of(flag)) for record in [*trials, *graded] for flag in record["flags"]}
     return _counts(word for _, word in words)
+
+
+def other_files(trial: Json) -> list[str]:
+    """Return the files beside the annotated ones that a trial changed, added or removed: listed, never graded."""
+    if not trial["snapshots"] or trial["submission"] is None:
+        return []
+    last = trial["snapshots"][-1]
+    annotated = {file["path"] for file in trial["submission"]["files"]}
+    return sorted({*last["files"], *last["listed"], *last["deleted"]} - annotated)
 
 
 def _effort(trials: list[Json], costs: list[float | None]) -> Json:

@@ -26,6 +26,7 @@ from rcb_agent.agents.base import (
     Solution,
     Usage,
 )
+from rcb_agent.agents.snapshots import snapshot_json
 from rcb_agent.environments.base import Collected, Limits, Submission, Workspace
 from rcb_agent.errors import (
     EnvironmentFault,
@@ -40,6 +41,7 @@ from rcb_agent.errors import (
 from rcb_agent.runs.base import SCHEMA_VERSION, Arm, Emit, Json, TrialSpec
 from rcb_agent.runs.containers import read_container
 from rcb_agent.runs.controls import CONTROLS, make_submission, submission_from
+from rcb_agent.runs.traces import Traces, WatchedWorkspace, look_at_repository
 from rcb_agent.runs.upstream_parts import given_prompt
 from rcb_agent.tasks.base import Problem, Task
 from rcb_agent.tasks.suites import LoadedSuite, find_task, load_suite
@@ -94,6 +96,8 @@ class _Journal:
         self.snapshots: list[Json] = []
         self.sandbox: Json = {"kind": "none", "enforcement": {}}
         self.calls, self.steps, self.usage, self.cost = 0, 0, NOTHING_USED, 0.0
+        self.reply: int | None = None
+        self.traces: Traces | None = None
         self._bytes: dict[str, bytes] = {}
         self._unpriced = False
 
@@ -103,6 +107,8 @@ class _Journal:
             self.snapshots.append({"step": fields["step"], **fields["snapshot"]})
             wanted = set(fields["snapshot"]["files"].values())
             self._bytes = {sha256: data for sha256, data in self._bytes.items() if sha256 in wanted}
+        if kind == "reply":
+            self.reply = fields.get("step")
         self._emit("event", {"kind": kind, "time": round(self.seconds(), 4), **fields})
 
     def call(self, record: Json) -> None:
@@ -150,10 +156,17 @@ class _Journal:
                 files[path] = Collected(path, "missing" if path in last["deleted"] else "unreadable")
         return files
 
+    def other_files(self) -> tuple[dict[str, bytes], list[str]]:
+        """Return the files of the last snapshot, and the names of those whose bytes are not kept."""
+        last = self.snapshots[-1] if self.snapshots else {"files": {}, "listed": []}
+        files = {path: self._bytes[sha256] for path, sha256 in last["files"].items() if sha256 in self._bytes}
+        return files, [*last["listed"]]
+
     def failed(self, reason: str, fault: BaseException) -> Json:
         """Return the outcome of a trial that neither agent nor candidate ended."""
         message = f"{type(fault).__name__}: {fault}" if reason == "harness" else str(fault)
         if reason == "harness":
+            self.traces = None  # the fault may lie there
             import traceback
 
             self("note", text="".join(traceback.format_exception(fault)))
@@ -171,9 +184,18 @@ class _Journal:
             "snapshots": self.snapshots,
             "sandbox": self.sandbox,
             "error": None,
-            "flags": [],
+            "flags": self._flags(submission),
             "note": solution.note,
+            **({"variant": solution.variant} if solution.variant else {}),
         }
+
+    def _flags(self, submission: Submission | None) -> list[Json]:
+        if self.traces is None:
+            return []
+        self.traces.note_left(*self.other_files())
+        if submission is not None:
+            self.traces.note_submission(submission)
+        return self.traces.records()
 
     def _keep_submission(self, submission: Submission) -> Json:
         files = []
@@ -205,6 +227,7 @@ def _carry_out(spec: TrialSpec, journal: _Journal) -> Json:
     from rcb_agent.agents.registry import load_agent
 
     agent = load_agent(spec.arm.agent)
+    journal.traces = Traces(task, lambda: journal.reply)
     opened: AbstractContextManager[Workspace | None] = nullcontext()
     if agent.uses_workspace:
         opened = _open_workspace(spec, task, journal)
@@ -217,6 +240,8 @@ def _solve(spec: TrialSpec, task: Task, journal: _Journal, parts: tuple[Agent, W
     if workspace is not None:
         sandbox = workspace.sandbox
         journal.sandbox = {"kind": sandbox.kind, "enforcement": dict(sandbox.enforcement)}
+        if journal.traces is not None:
+            workspace = WatchedWorkspace(workspace, journal.traces)
     problem = _shown(task.problem, spec.arm.paper)
     try:
         session = replace(
@@ -245,7 +270,12 @@ def _collect(task: Task, journal: _Journal, workspace: Workspace, solution: Solu
     """Take the submission; after a lost sandbox its last snapshot is what there is (no retry)."""
     if solution.stop != "sandbox_lost":
         try:
-            return solution, workspace.submission()
+            if not journal.snapshots:  # an agent that takes none: what it leaves is listed all the same
+                journal("snapshot", step=solution.steps, snapshot=snapshot_json(workspace.snapshot()))
+            submission = workspace.submission()
+            if journal.traces is not None:
+                look_at_repository(workspace.sandbox, journal.traces)
+            return solution, submission  # noqa: TRY300 - nothing of it may raise past here
         except (EnvironmentFault, SandboxFileError) as fault:
             solution = replace(solution, stop="sandbox_lost", note=str(fault))
     return solution, make_submission(task, journal.last_files(task))
@@ -297,6 +327,7 @@ def _session(spec: TrialSpec, journal: _Journal, workspace: Workspace | None) ->
         tools=arm.tools,
         paper=arm.paper,
         options=arm.options,
+        turn=spec.turn,
     )
 
 

@@ -56,7 +56,8 @@ def make_run(path: Path, verdicts: dict[str, str], *, model: str = "openai/gpt-4
         task: {"paper": task.partition("/")[0], "loc": locs.get(task, known[task].loc), "depth": known[task].depth}
         for task in verdicts
     }
-    settings = config(suite="researchcodebench", tasks=tuple(verdicts), arms=(Arm("a", "react", model),), **changes)
+    arms = changes.pop("arms", (Arm("a", "react", model),))
+    settings = config(suite="researchcodebench", tasks=tuple(verdicts), arms=arms, **changes)
     with open_store(path, settings, {"task_facts": facts, "faults": []}, path.parent) as store:
         for task, verdict in verdicts.items():
             name = trial_name("a", task, 1)

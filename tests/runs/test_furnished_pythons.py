@@ -7,7 +7,7 @@ import pytest
 from rcb_agent.environments.runtimes import load_runtime
 from rcb_agent.errors import EnvironmentFault, UsageError
 from rcb_agent.runs.pythons import choose_pythons
-from rcb_agent.runs.store import RunReader
+from rcb_agent.runs.reader import RunReader
 from rcb_agent.tasks.suites import load_suite
 from tests.runs.command import rcb_agent
 

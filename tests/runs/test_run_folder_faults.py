@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from rcb_agent.errors import UsageError
-from rcb_agent.runs.store import RunReader, RunStore, find_run, open_store
+from rcb_agent.runs.reader import RunReader, find_run
+from rcb_agent.runs.store import RunStore, open_store
 
 Open = Callable[..., RunStore]
 Make = Callable[..., dict[str, Any]]

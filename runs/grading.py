@@ -107,5 +107,6 @@ def grade_record(trial: Json, scope: str, grade: Grade, grader: Grader) -> Json:
         "flags": list(grade.flags),
         "seconds": round(grade.seconds, 3),
         "form_only": grade.form_only,
+        "values_only": grade.values_only,
         "details": dict(grade.details),
     }

@@ -74,9 +74,21 @@ def _remarks(document: Json) -> list[str]:
     mode = document["grading"]["mode"]
     if mode in UNPROTECTED:
         remarks.append(f"grading {mode}: {UNPROTECTED[mode]}")
+    remarks += [line for arm in document["arms"] for line in _gate_remarks(arm)]
     if document["faults"]:
         remarks.append(f"{len(document['faults'])} faults in papers of the suite: those papers are left out")
     return remarks
+
+
+def _gate_remarks(arm: Json) -> list[str]:
+    """Say what a gate of ours alone decided: honest code of another form may be among it."""
+    gates = (("form", "the form gate"), ("values", "the comparison with the gold's values"))
+    return [
+        f"{visible(arm['arm'])}: {words} alone failed {count}: without it pass rate "
+        f"{arm[f'pass_rate_without_{gate}']:.1f}, scaled {arm[f'scaled_pass_rate_without_{gate}']:.1f}"
+        for gate, words in gates
+        if (count := arm[f"{gate}_only"])
+    ]
 
 
 def _counts_cell(arm: Json) -> str:

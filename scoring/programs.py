@@ -16,6 +16,8 @@ CANDIDATE = (*_SHARED, "candidate_tensors", "candidate_side")
 TRUSTED = (
     *_SHARED,
     "form",
+    "value_trace",
+    "soft_asserts",
     "trusted_errors",
     "trusted_in_place",
     "trusted_tensors",
@@ -26,7 +28,7 @@ TRUSTED = (
 )
 
 SIDES = {"trusted": TRUSTED, "candidate": CANDIDATE}
-_JUDGING = ("gold_form", "judge", "pair", "preflight", "sides", "split")
+_JUDGING = ("gold_form", "gold_values", "judge", "pair", "preflight", "sides", "split")
 
 BOOTSTRAP = """\
 import json, sys, types

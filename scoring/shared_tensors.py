@@ -81,8 +81,8 @@ class TensorBook:
             changed.append(node)
         return changed
 
-    def take(self, changed: Any, decoder: Decoder, *, at_once: bool = True) -> None:
-        """Take over what the other side changed, with what waits from before; or let it wait.
+    def take(self, changed: Any, decoder: Decoder, *, at_once: bool = True) -> list[int]:
+        """Take over what the other side changed, with what waits from before; or let it wait. Return whose it was.
 
         Raises WireError for a tensor that is not shared or became another.
         """
@@ -92,8 +92,10 @@ class TensorBook:
                 raise WireError("a change of a tensor that is not shared")
             waiting = self._waiting.setdefault(number, {})
             waiting |= _read_change(self._tensors[number], node, decoder, is_own=self._guards_own and number < 0)
-        for number in list(self._waiting) if at_once else ():
+        taken = sorted(self._waiting) if at_once else []
+        for number in taken:
             self._change(number, self._waiting.pop(number))
+        return taken
 
     def _change(self, number: int, change: Change) -> None:
         """Write into a tensor only what is its own: a test may have bound it to memory of something else."""

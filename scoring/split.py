@@ -34,7 +34,7 @@ from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.masking import filled_files, null_code
 
 MODE = "split"
-FORMAT = 3
+FORMAT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class SplitGrader:
         key, record = self._preflight(task, runtime)
         if record["failure"]:
             return Grade(NOT_MEASURED, "gold_fails", record["failure"])
-        expected = expected_from(record)
+        expected = expected_from(record, task.answer.rules)
         result, grade = self._run_pair(task, runtime, {**pristine, **files}, expected)
         if _is_doubtful(result) or grade.reason in ("no_verdict", "time_limit"):
             self._check_machine(task, runtime, expected)
@@ -119,7 +119,7 @@ class SplitGrader:
 
     def _run_gold(self, task: Task, runtime: Runtime) -> tuple[dict[str, Any], bool]:
         files = gold_files(task.answer)
-        return gold_record(lambda: self._run_pair(task, runtime, files, None))
+        return gold_record(task.answer.rules, lambda: self._run_pair(task, runtime, files, None))
 
     def _check_machine(self, task: Task, runtime: Runtime, expected: Expected) -> None:
         """Run the gold code now and alone: where it fails too, the machine and not the candidate did it.
@@ -176,6 +176,9 @@ class SplitGrader:
                 "offers": {name: list(offered) for name, offered in answer.rules.offers.items()},
             },
             "skip_form": list(answer.rules.skip_form),
+            "skip_values": [] if expected or not answer.rules.values else list(answer.rules.values.skip),
+            "values": answer.rules.values is not None,
+            "asserts": answer.rules.asserts,
             "clock": answer.rules.clock,
             "irregular": None if expected is None else expected.irregular,
             "trace": None if expected is None else expected.trace,

@@ -124,9 +124,9 @@ def _ask(proxy: Proxy, operation: str, label: str, **parts: Any) -> Any:
     try:
         value = _ask_untraced(proxy, operation, label, wanted=trace.wanted(label), **parts)
     except Exception:
-        trace.note(label, {"kind": "raises"})
+        trace.note_error(label)
         raise
-    trace.note(label, form_of(value))
+    trace.note(label, value)
     return value
 
 
@@ -165,6 +165,7 @@ class StarImports:
     def note(self, module: str, name: str, value: Any) -> None:
         """Keep the form of what was taken."""
         self.taken.setdefault(module, []).append([name, self._trace.write(form_of(value))])
+        self._trace.on_entry(f"from {module} import {name}", f"{module}.{name}", value)
 
 
 class ModuleProxy(types.ModuleType):

@@ -17,7 +17,7 @@ from time import monotonic  # by name: a grade may count the module's clocks
 from typing import Any
 
 from rcb_agent.scoring import random_state, tensors
-from rcb_agent.scoring.form import CHANGED, LIVE, Trace, form_of
+from rcb_agent.scoring.form import CHANGED, LIVE, Trace
 from rcb_agent.scoring.plain import encode_exact, encode_plain
 from rcb_agent.scoring.random_state import StateSender
 from rcb_agent.scoring.trusted_errors import RAISABLE, MirroredExceptions, RemoteError
@@ -88,6 +88,7 @@ class Session:
         self.refused: set[str] = set()
         self.calls = 0
         self.make_proxy: Callable[[int, bool, str], Any] = _no_proxy
+        self.on_update: Callable[[str, Any], None] | None = None
         self._channel = channel
         self._limits = limits
         self._adapter = adapter
@@ -146,7 +147,7 @@ class Session:
         live = request.operation != "backward" and self.trace.may(LIVE, position)
         inputs = self._send(request, number, copied_back, live=live)
         answer, blobs = self._wait(number)
-        incoming = Incoming(may_be_live=live)
+        incoming = Incoming(request.label.rpartition(".")[2], may_be_live=live)
         decoder = Decoder(blobs, functools.partial(self._decode_other, request.label, incoming))
         self._take_changes(answer, decoder, position)
         if "e" in answer:
@@ -160,7 +161,7 @@ class Session:
         if self._shares(request):
             self.trace.note_shared(request.label)
         if copied_back:
-            self.trace.note_in_place(request.label, copied_back)
+            self.trace.note_in_place(request.label, copied_back, results)
         if len(results) != len(copied_back):
             raise WireError("in-place results are missing")
         for index, result in zip(copied_back, results, strict=True):
@@ -175,7 +176,9 @@ class Session:
         if "shared" not in frame:
             return
         self.trace.note_where(CHANGED, position)
-        self._tensors.take(frame["shared"], decoder, at_once=self.trace.may(CHANGED, position))
+        taken = self._tensors.take(frame["shared"], decoder, at_once=self.trace.may(CHANGED, position))
+        for name, value in taken if self.on_update is not None else ():
+            self.on_update(name, value)
 
     def _ask_gradients(self, label: str, own: int, graph: int, gradients: tuple[Any, ...]) -> Any:
         """Ask C for the gradients of a graph's inputs; the form of those for T's ``own`` is one more crossing.
@@ -184,7 +187,7 @@ class Session:
         """
         plain = tuple(None if gradient is None else gradient.detach() for gradient in gradients)
         found = self.ask(Request("backward", graph, arguments=plain, label=f"{label}<gradient>"))
-        self.trace.note(f"{label}<gradient>", form_of(found[:own] if type(found) is list else found))
+        self.trace.note(f"{label}<gradient>", found[:own] if type(found) is list else found)
         return found
 
     def _send(self, request: Request, number: int, copied_back: list[int], *, live: bool) -> list[Any]:

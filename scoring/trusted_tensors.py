@@ -32,8 +32,10 @@ class Outgoing:
 
 @dataclass(slots=True)
 class Incoming:
-    """One answer: its graph's outputs, once they are there; whether it may hold shared tensors, and holds one."""
+    """One answer: by which name the test asked for it; whether it may hold shared tensors, and holds one; its graph's
+    outputs, once they are there."""
 
+    name: str = ""
     may_be_live: bool = False
     is_live: bool = False
     outputs: list[Any] = field(default_factory=list)
@@ -51,6 +53,8 @@ class TrustedTensors:
         self._own = 0
         self._mode: list[Any] | None = None
         self._dead_graphs: set[int] = set()
+        self._names: dict[int, str] = {}
+        self._named: dict[str, int] = {}
 
     def begin(self, head: Node, blobs: list[bytes]) -> None:
         """Put into a request, or a callback's answer, what C has not seen of T's tensors and switches."""
@@ -97,7 +101,11 @@ class TrustedTensors:
         if not incoming.may_be_live:
             raise WireError("a shared tensor where the gold code has none")
         incoming.is_live = True
-        return self._find(decoder, node)
+        found = self._find(decoder, node)
+        if node["i"] not in self._names:  # by what the test asked for: the candidate's own numbers say nothing
+            self._named[incoming.name] = ordinal = self._named.get(incoming.name, 0) + 1
+            self._names[node["i"]] = f"{incoming.name} {ordinal}"
+        return found
 
     def _find(self, decoder: Decoder, node: Node) -> Any:
         number = expect(node["i"], int)
@@ -108,10 +116,19 @@ class TrustedTensors:
                 self._book.add(number, _build_mirror(decoder, node))
         return self._book[number]
 
-    def take(self, changed: Any, decoder: Decoder, *, at_once: bool) -> None:
-        """Take over what C changed in shared tensors, at once or when the next change is taken at once."""
+    def take(self, changed: Any, decoder: Decoder, *, at_once: bool) -> list[tuple[str, Any]]:
+        """Take over what C changed in shared tensors, at once or when the next change is taken at once.
+
+        Return values and gradients that changed, by the names under which the test came to the tensors.
+        """
         with _claims():
-            self._book.take(changed, decoder, at_once=at_once)
+            taken = self._book.take(changed, decoder, at_once=at_once)
+        found: list[tuple[str, Any]] = []
+        for number in taken:
+            if name := f"argument {-number}" if number < 0 else self._names.get(number, ""):
+                tensor = self._book[number]
+                found += [(name, tensor), *([] if tensor.grad is None else [(f"{name} gradient", tensor.grad)])]
+        return sorted(found, key=lambda pair: pair[0])
 
     def attach(self, answer: Node, decoder: Decoder, inputs: list[Any], ask: AskGradients) -> list[Any]:
         """Return the outputs of an answer's graph, joined to T's own tensors and to mirrors of C's."""

@@ -54,6 +54,18 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueRules:
+    """That the numbers of all crossings are compared with the gold code's: ``atol + rtol * |gold|`` apart at most.
+
+    ``skip`` lists labels whose numbers honest code may have otherwise, such as those that depend on the order of draws.
+    """
+
+    rtol: float = 1e-4
+    atol: float = 1e-6
+    skip: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class GradingRules:
     """What a paper declares about its grading (``rcb-agent.yaml``, key ``grading``).
 
@@ -66,7 +78,8 @@ class GradingRules:
     a call; plain functions may always be called. ``skip_form`` lists labels whose results
     may differ in form from the gold's. ``seconds`` limits one grade (wall). ``clock``, if not 0, makes each
     reading of the time module's clocks advance by that many seconds and no more, on both sides: for code that
-    stops on measured time, whose results would depend on how fast the machine is.
+    stops on measured time, whose results would depend on how fast the machine is. ``values``: see ValueRules; with
+    ``asserts`` False they decide alone, for tests that hold floats recorded on another machine.
     """
 
     in_place: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -75,6 +88,8 @@ class GradingRules:
     skip_form: tuple[str, ...] = ()
     seconds: float = 60.0
     clock: float = 0.0
+    values: ValueRules | None = None
+    asserts: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,7 @@ REASONS = (
     "time_limit",  # the candidate or the whole grade took too long
     "memory_limit",  # the candidate's sandbox hit its memory limit
     "candidate_exited",  # the candidate's process ended while it was needed
+    "limit",  # the candidate's process used more than a grade may: bytes, requests, callbacks, objects, tensors, graphs
     "protocol",  # the candidate's process sent what no honest one sends
     "form",  # the tests pass, but on values of another form than the gold's
     "values",  # the tests pass, but on other values than the gold's, in a paper that declares them compared

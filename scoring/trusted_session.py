@@ -24,7 +24,7 @@ from rcb_agent.scoring.trusted_errors import RAISABLE, MirroredExceptions, Remot
 from rcb_agent.scoring.trusted_in_place import copy_back
 from rcb_agent.scoring.trusted_tensors import Incoming, Outgoing, TrustedTensors
 from rcb_agent.scoring.values import Decoder, Encoder, Node, expect
-from rcb_agent.scoring.wire import Channel, PeerGone, PeerSlow, WireError
+from rcb_agent.scoring.wire import Channel, OverLimit, PeerGone, PeerSlow, WireError
 
 _NAMED_HOMES = ("math", "cmath", "operator", "builtins", "numpy", "torch", "torch.nn.functional")
 _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
@@ -32,11 +32,13 @@ _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """Bounds of one session: seconds of one call, of all, and of C's start; callbacks, objects alive on either side."""
+    """Bounds of one session: seconds of one call, of all, and of C's start; requests, callbacks, objects alive on either
+    side. Bytes are the channel's to count, tensors and graphs those of ``trusted_tensors``."""
 
     call_seconds: float
     total_seconds: float
     start_seconds: float = 15.0
+    calls: int = 100_000
     callbacks: int = 20_000
     handles: int = 50_000
 
@@ -97,8 +99,9 @@ class Session:
         self._lock = threading.RLock()
         self._proxies: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._released: set[int] = set()
-        self._offered: list[Any] = []
+        self._offered: dict[int, Any] = {}
         self._offered_numbers: dict[int, int] = {}
+        self._offered_so_far = 0
         self._generator_states: dict[int, Node] = {}
         self._tensors = TrustedTensors()
         self._callbacks = 0
@@ -136,10 +139,13 @@ class Session:
         return self._channel.total
 
     def _end(self, error: WireError) -> None:
-        reason = {PeerGone: "candidate_exited", PeerSlow: "time_limit"}.get(type(error), "protocol")
+        reasons = {PeerGone: "candidate_exited", PeerSlow: "time_limit", OverLimit: "limit"}
+        reason = reasons.get(type(error), "protocol")
         self.end(reason, str(error))
 
     def _ask(self, request: Request) -> Any:
+        if self.calls >= self._limits.calls:
+            raise OverLimit(f"more than {self._limits.calls} requests")
         self.calls += 1
         number = self.calls
         copied_back = self._adapter.in_place.get(request.label, []) if request.operation == "call" else []
@@ -150,6 +156,7 @@ class Session:
         incoming = Incoming(request.label.rpartition(".")[2], may_be_live=live)
         decoder = Decoder(blobs, functools.partial(self._decode_other, request.label, incoming))
         self._take_changes(answer, decoder, position)
+        self._take_back(answer)
         if "e" in answer:
             raise self._remote_error(answer["e"])
         ask = functools.partial(self._ask_gradients, request.label, len(inputs))
@@ -177,8 +184,9 @@ class Session:
             return
         self.trace.note_where(CHANGED, position)
         taken = self._tensors.take(frame["shared"], decoder, at_once=self.trace.may(CHANGED, position))
-        for name, value in taken if self.on_update is not None else ():
-            self.on_update(name, value)
+        if self.on_update is not None:
+            for name, value in taken:
+                self.on_update(name, value)
 
     def _ask_gradients(self, label: str, own: int, graph: int, gradients: tuple[Any, ...]) -> Any:
         """Ask C for the gradients of a graph's inputs; the form of those for T's ``own`` is one more crossing.
@@ -234,7 +242,7 @@ class Session:
     def _call_back(self, head: Node, blobs: list[bytes]) -> None:
         self._callbacks += 1
         if self._callbacks > self._limits.callbacks:
-            raise WireError(f"more than {self._limits.callbacks} callbacks")
+            raise OverLimit(f"more than {self._limits.callbacks} callbacks")
         encoder = Encoder(functools.partial(self._encode_other, Outgoing()))
         deadline = self._channel.deadline
         decoder = Decoder(blobs, functools.partial(self._decode_other, "callback", Incoming()))
@@ -257,7 +265,7 @@ class Session:
 
     def _called(self, head: Node, decoder: Decoder) -> Any:
         number, operation, name = expect(head["c"], int), expect(head.get("op"), str), expect(head.get("n"), str)
-        if not 0 <= number < len(self._offered):
+        if number not in self._offered:
             raise WireError("a callback to nothing")
         offered = self._offered[number]
         if not self._adapter.offers_to(offered, operation, name):
@@ -305,9 +313,16 @@ class Session:
         if id(value) not in self._offered_numbers:  # what was offered stays alive, so its id stays its own
             if len(self._offered) >= self._limits.handles:
                 raise RemoteError("the test gave too many objects away")
-            self._offered_numbers[id(value)] = len(self._offered)
-            self._offered.append(value)
+            number = self._offered_numbers[id(value)] = self._offered_so_far
+            self._offered[number] = value
+            self._offered_so_far += 1
         return self._offered_numbers[id(value)]
+
+    def _take_back(self, answer: Node) -> None:
+        """Let go of what C says it no longer holds; a callback to it is one to nothing."""
+        for number in expect(answer.get("gone", []), list):
+            if (offered := self._offered.pop(expect(number, int), None)) is not None:
+                self._offered_numbers.pop(id(offered))
 
     def _decode_other(self, label: str, incoming: Incoming, decoder: Decoder, tag: str, node: Node, depth: int) -> Any:
         if tag in ("shared", "output"):
@@ -320,7 +335,7 @@ class Session:
             return self.mirrors.build(node)
         if tag == "outside" and label == "callback":  # T's own objects come back as callback arguments only
             number = expect(node["i"], int)
-            if 0 <= number < len(self._offered):
+            if number in self._offered:
                 return self._offered[number]
         raise WireError(f"a value of unknown kind {tag[:20]}")
 
@@ -328,7 +343,7 @@ class Session:
         proxy = self._proxies.get(number)
         if proxy is None:
             if len(self._proxies) >= self._limits.handles:
-                raise WireError("too many objects")
+                raise OverLimit(f"more than {self._limits.handles} objects of the candidate's")
             proxy = self._proxies[number] = self.make_proxy(number, is_callable, label)
             weakref.finalize(proxy, self._released.add, number).atexit = False
         self._released.discard(number)

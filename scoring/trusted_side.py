@@ -22,7 +22,7 @@ from rcb_agent.scoring.trusted_gates import ComparisonGate
 from rcb_agent.scoring.trusted_proxies import CandidateModules, MissingPackages, StarImports
 from rcb_agent.scoring.trusted_session import Adapter, Session, SessionLimits
 from rcb_agent.scoring.value_trace import ValueTrace
-from rcb_agent.scoring.wire import Channel, WireLimits
+from rcb_agent.scoring.wire import Channel, OverLimit, WireLimits
 
 CHANNEL, VERDICT = 3, 4
 _MESSAGE_LIMIT = 500
@@ -71,10 +71,20 @@ def main(settings: dict[str, Any]) -> None:
         "calls": session.calls,
         "bytes": session.exchanged_bytes,
     }
-    Channel(socket.socket(fileno=VERDICT), WireLimits(json_bytes=64 << 20)).send(verdict)
+    _tell(verdict)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
+
+
+def _tell(verdict: dict[str, Any]) -> None:
+    """Send the verdict; where what crossed is too much to be told, say that in its place."""
+    channel = Channel(socket.socket(fileno=VERDICT), WireLimits(json_bytes=64 << 20))
+    try:
+        channel.send(verdict)
+    except OverLimit as error:
+        nothing: dict[str, Any] = {key: {} for key in ("trace", "live", "names", "values", "updates", "irregular")}
+        channel.send({**verdict, **nothing, "ended": ("limit", f"the record of the crossings: {error}")})
 
 
 class Outcomes(unittest.TestResult):

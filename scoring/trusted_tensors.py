@@ -17,7 +17,9 @@ from rcb_agent.scoring.shared_tensors import TensorBook
 from rcb_agent.scoring.tensors import encode_tensor, holds_numbers, is_tensor, read_tensor
 from rcb_agent.scoring.trusted_errors import RemoteError
 from rcb_agent.scoring.values import Decoder, Encoder, Node, expect
-from rcb_agent.scoring.wire import WireError
+from rcb_agent.scoring.wire import OverLimit, WireError
+
+MOST_GRAPHS, MOST_IN_GRAPH = 20_000, 10_000
 
 AskGradients = Callable[[int, tuple[Any, ...]], Any]
 
@@ -53,6 +55,7 @@ class TrustedTensors:
         self._own = 0
         self._mode: list[Any] | None = None
         self._dead_graphs: set[int] = set()
+        self._graphs = 0
         self._names: dict[int, str] = {}
         self._named: dict[str, int] = {}
 
@@ -65,8 +68,14 @@ class TrustedTensors:
             self._mode = head["mode"] = mode
         if changed := self._book.changes(blobs):
             head["shared"] = changed
+        if unused := self._book.unused():  # what the test did to them is among the changes
+            self._book.forget(unused)
+            head["unshared"] = unused
+            for number in unused:
+                self._names.pop(number, None)
         if self._dead_graphs:
             head["graphs"] = [self._dead_graphs.pop() for _ in range(len(self._dead_graphs))]
+        self._graphs -= len(head.get("graphs", ()))
 
     def write(self, encoder: Encoder, value: Any, outgoing: Outgoing) -> Node | None:
         """Return the node of a tensor, or None for anything else."""
@@ -134,8 +143,11 @@ class TrustedTensors:
         """Return the outputs of an answer's graph, joined to T's own tensors and to mirrors of C's."""
         if "graph" not in answer:
             return []
+        self._graphs += 1
         with _claims():
             number = expect(answer["graph"], int)
+            if self._graphs > MOST_GRAPHS or _sizes_of(answer) > MOST_IN_GRAPH:
+                raise OverLimit(f"more than {MOST_GRAPHS} graphs, or than {MOST_IN_GRAPH} tensors in one")
             values = [_read_output(decoder, node) for node in expect(answer.get("outputs"), list)]
             leaves = [self._find(decoder, _shared_node(node)) for node in expect(answer.get("leaves"), list)]
         token = _Token()
@@ -154,7 +166,16 @@ def _claims() -> Iterator[None]:
     """Whatever goes wrong while C's words are read is C's fault."""
     try:
         yield
-    except (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+    except (
+        AttributeError,
+        ImportError,
+        IndexError,
+        KeyError,
+        OverflowError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise WireError(f"not a tensor: {type(error).__name__}") from None
 
 
@@ -163,6 +184,10 @@ def _read_output(decoder: Decoder, node: Any) -> Any:
     if not (value.is_floating_point() or value.is_complex()):
         raise WireError("an output that can have no gradient")
     return value
+
+
+def _sizes_of(answer: Node) -> int:
+    return len(expect(answer.get("outputs"), list)) + len(expect(answer.get("leaves"), list))
 
 
 def _shared_node(node: Any) -> Node:

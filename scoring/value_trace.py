@@ -20,12 +20,14 @@ from typing import Any
 from rcb_agent.scoring.form import in_order
 from rcb_agent.scoring.tensors import is_tensor, plain_copy
 from rcb_agent.scoring.values import MAX_DEPTH
+from rcb_agent.scoring.wire import OverLimit
 
 SAMPLE = 4096
 """Numbers kept of one crossing: all where there are no more, else those at ``places``."""
 SMALL_SAMPLE = 64
 ROOM = 500_000
-"""Numbers kept of one run before crossings get the small sample."""
+"""Numbers kept of one run before crossings get the small sample; after as many again sum and norm stand alone."""
+MOST_UPDATES = 100_000
 
 Numbers = dict[str, Any]
 Values = dict[str, list[Numbers | None]]
@@ -53,6 +55,7 @@ class ValueTrace:
         self._skipped = frozenset(skipped)
         self._waiting: dict[str, Numbers | None] = {}
         self._room = ROOM
+        self._updates = 0
 
     def note(self, test: str, label: str, value: Any) -> None:
         """Add the numbers of a crossing; what was updated before belongs to it. A skipped one has none."""
@@ -63,12 +66,16 @@ class ValueTrace:
         crossings.append(None if label in self._skipped else self._keep(value))
 
     def note_update(self, name: str, value: Any) -> None:
-        """Add that a shared tensor has, or its gradient has, these numbers from now on."""
+        """Add that a shared tensor has, or its gradient has, these numbers from now on. Raises OverLimit."""
+        self._updates += 1
+        if self._updates > MOST_UPDATES:
+            raise OverLimit(f"more than {MOST_UPDATES} updates of shared tensors")
         self._waiting[name] = self._keep(value)
 
     def _keep(self, value: Any) -> Numbers | None:
-        numbers = describe(value, SAMPLE if self._room > 0 else SMALL_SAMPLE)
-        self._room -= 0 if numbers is None else min(numbers["n"], SAMPLE)
+        most = SAMPLE if self._room > 0 else SMALL_SAMPLE if self._room > -ROOM else 0
+        numbers = describe(value, most)
+        self._room -= 0 if numbers is None else min(numbers["n"], most) + 1
         return numbers
 
 

@@ -157,7 +157,7 @@ class Decoder:
         reader = _READERS.get(node["t"])
         try:
             return reader(self, node, depth) if reader else self._other(self, node["t"], node, depth)
-        except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+        except (KeyError, IndexError, TypeError, ValueError, OverflowError, ImportError) as error:
             raise WireError(f"not a value: {type(error).__name__}") from None
 
     def items(self, node: Node, depth: int) -> list[Any]:

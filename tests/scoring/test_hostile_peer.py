@@ -110,7 +110,7 @@ def test_a_broken_answer_ends_the_session_for_good(reply: bytes) -> None:
             ask(session)
         ended = session.ended
         assert ended is not None
-        assert ended[0] in ("protocol", "candidate_exited")
+        assert ended[0] in ("protocol", "limit", "candidate_exited")
         with pytest.raises(RemoteError, match="over"):
             ask(session)
         assert session.ended == ended
@@ -123,7 +123,7 @@ def test_an_announced_giant_is_refused_unread(name: str) -> None:
         with pytest.raises(RemoteError, match="over the limit"):
             ask(session)
         assert session.ended is not None
-        assert session.ended[0] == "protocol"
+        assert session.ended[0] == "limit"
 
 
 def test_silence_ends_at_the_time_limit() -> None:
@@ -163,7 +163,7 @@ def test_callbacks_are_counted() -> None:
     with peer(flood) as session:
         with pytest.raises(RemoteError):
             session.ask(Request("call", 1, arguments=(lambda x: x,), label="f()"))
-        assert session.ended == ("protocol", "more than 50 callbacks")
+        assert session.ended == ("limit", "more than 50 callbacks")
 
 
 def test_total_bytes_are_bounded() -> None:
@@ -182,7 +182,7 @@ def test_total_bytes_are_bounded() -> None:
         with pytest.raises(RemoteError, match="bytes were exchanged"):
             ask_often(session)
         assert session.ended is not None
-        assert session.ended[0] == "protocol"
+        assert session.ended[0] == "limit"
 
 
 def test_garbage_after_a_right_answer_is_not_taken_for_the_next() -> None:

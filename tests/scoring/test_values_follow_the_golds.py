@@ -2,7 +2,7 @@
 
 import pytest
 
-from rcb_agent.scoring.base import FAILED, PASSED, Grade
+from rcb_agent.scoring.base import FAILED, PASSED
 from rcb_agent.scoring.gold_values import Tolerance, difference
 from rcb_agent.scoring.split import SplitGrader
 from rcb_agent.scoring.value_trace import describe

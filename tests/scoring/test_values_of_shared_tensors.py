@@ -79,8 +79,7 @@ HONEST = (
     ("self.alpha = nn.Parameter(torch.ones(1) * 0.5)\n", "weight = torch.ones(size)\n"),
     (
         WEIGHT,
-        "self.alpha = nn.Parameter(torch.full((1,), 0.5)); self.weight = nn.Parameter(weight); "
-        "self.register_buffer('calls', torch.zeros(1))",
+        "self.alpha = nn.Parameter(torch.full((1,), 0.5)); self.weight = nn.Parameter(weight); self.calls = 0",
     ),
     (FORWARD, "z = 2 * self.alpha * x; return self.weight * (2 * torch.sigmoid(z) - 1)"),
     (CLIP, "self.weight.data = torch.minimum(self.weight.data, torch.tensor(0.75)); self.calls += 1"),

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rcb_agent.scoring import counted_clock, random_state, tensors
+from rcb_agent.scoring import candidate_declared, counted_clock, random_state, tensors
 from rcb_agent.scoring.candidate_tensors import CandidateTensors, Crossing
 from rcb_agent.scoring.plain import BUILDERS, encode_plain, is_class
 from rcb_agent.scoring.values import MAX_NODES, Decoder, Encoder, Node
@@ -38,6 +38,7 @@ def main(settings: dict[str, Any]) -> None:
     sys.path.insert(0, str(Path.cwd()))
     counted_clock.install(settings["clock"])
     random_state.start_at_fixed_state().install()
+    exec(compile(settings["prelude"], "<prelude>", "exec"), {"__name__": "prelude"})  # noqa: S102 (the paper's own)
     end = socket.socket(fileno=CHANNEL)
     try:
         limits = WireLimits(**settings["limits"])  # of all bytes the trusted side is the one to speak
@@ -237,7 +238,9 @@ class Server:
             return self._stand_in(node["i"], node.get("n", ""))
         if tag == "function":
             return getattr(importlib.import_module(node["m"]), node["n"])
-        if (build := BUILDERS.get(tag) or tensors.BUILDERS.get(tag)) is not None:
+        if (
+            build := BUILDERS.get(tag) or tensors.BUILDERS.get(tag) or candidate_declared.BUILDERS.get(tag)
+        ) is not None:
             return build(decoder, node, depth)
         if tag == "generator":
             return self._generator(node)

@@ -21,7 +21,7 @@ from rcb_agent.scoring.tensors import is_tensor
 from rcb_agent.scoring.values import MAX_DEPTH
 
 MAX_TEXT = 16 << 20
-IN_PLACE, SHARED = "in place: ", "shared: "
+IN_PLACE, SHARED, WEIGHTS = "in place: ", "shared: ", "weights: "
 LIVE, CHANGED = "live", "changed"
 OBJECT = {"kind": "object"}
 _OBJECT_MARK = json.dumps(OBJECT)[1:-1]
@@ -57,7 +57,9 @@ class Trace:
         """Say as what the gold's next crossing came if it has that label: "values", "object" or "" (both, unknown)."""
         position, entries = len(self.entries.get(self.current, ())), self._gold.get(self.current) or []
         ahead = [
-            entry for entry in entries[position : position + 3] if not str(entry[0]).startswith((IN_PLACE, SHARED))
+            entry
+            for entry in entries[position : position + 3]
+            if not str(entry[0]).startswith((IN_PLACE, SHARED, WEIGHTS))
         ]
         if not ahead or ahead[0][0] != label.rpartition(".")[2] or label in self._skipped:
             return ""
@@ -80,6 +82,10 @@ class Trace:
     def note_shared(self, label: str) -> None:
         """Add that a call shares its tensors; the whole label counts, as for in-place arguments."""
         self._add(f"{SHARED}{label}", "null", label, None)
+
+    def note_weights(self, label: str) -> None:
+        """Add that the candidate was given weights in place of being asked for its own."""
+        self._add(f"{WEIGHTS}{label}", "null", label, None)
 
     def note(self, label: str, value: Any) -> None:
         """Add a crossing. Only the label's last part counts: which object came first under a path is the

@@ -10,6 +10,7 @@ from rcb_agent.scoring.form import Entries, Live, Names
 from rcb_agent.scoring.gold_form import first_changed_name, first_difference
 from rcb_agent.scoring.gold_values import GoldValues, Tolerance, first_other_value
 from rcb_agent.scoring.pair import PairResult
+from rcb_agent.scoring.trusted_declared import Kept
 from rcb_agent.scoring.trusted_gates import Irregular
 
 _TAIL = 2_000
@@ -27,6 +28,7 @@ class Expected:
     live: Live = field(default_factory=dict)
     names: Names = field(default_factory=dict)
     values: GoldValues | None = None
+    kept: Kept = field(default_factory=dict)
     tolerance: Tolerance = field(default_factory=lambda: Tolerance(0.0, 0.0))
 
 

@@ -34,6 +34,7 @@ RECORD: Mapping[str, type] = {
     "names": dict,
     "values": dict,
     "updates": dict,
+    "kept": dict,
 }
 
 
@@ -126,6 +127,8 @@ def gold_record(rules: GradingRules, run: Callable[[], tuple[PairResult, Grade]]
         return {
             "failure": "nothing decides: asserts are off and no two runs of the gold code give the same values"
         }, False
+    if verdicts[0]["kept"] != verdicts[1]["kept"]:
+        return {"failure": "a value that is declared as trusted is not the same in two runs of the gold code"}, False
     record = {
         "failure": "",
         "manifest": [test.id for test in grade.tests],
@@ -135,6 +138,7 @@ def gold_record(rules: GradingRules, run: Callable[[], tuple[PairResult, Grade]]
         "names": stable_names(verdicts[0]["names"], verdicts[1]["names"]),
         "values": values.values,
         "updates": values.updates,
+        "kept": verdicts[0]["kept"],
         "seconds": round(grade.seconds, 3),
     }
     return record, True
@@ -149,6 +153,7 @@ def expected_from(record: dict[str, Any], rules: GradingRules) -> Expected:
         live=record["live"],
         names=record["names"],
         values=GoldValues(record["values"], record["updates"]) if rules.values else None,
+        kept=record["kept"],
         tolerance=tolerance_of(rules),
     )
 

@@ -12,13 +12,14 @@ from rcb_agent.environments.warm import Program
 
 _PACKAGE = "rcb_agent.scoring"
 _SHARED = ("wire", "values", "plain", "tensors", "after_import", "counted_clock", "random_state", "shared_tensors")
-CANDIDATE = (*_SHARED, "candidate_tensors", "candidate_side")
+CANDIDATE = (*_SHARED, "candidate_tensors", "candidate_declared", "candidate_side")
 TRUSTED = (
     *_SHARED,
     "form",
     "value_trace",
     "soft_asserts",
     "trusted_errors",
+    "trusted_declared",
     "trusted_in_place",
     "trusted_tensors",
     "trusted_session",

@@ -5,7 +5,6 @@ session for good: every further use raises, and the reason outlives whatever a t
 also runs inside sandboxes: standard library only.
 """
 
-import dataclasses
 import functools
 import sys
 import threading
@@ -20,6 +19,7 @@ from rcb_agent.scoring import random_state, tensors
 from rcb_agent.scoring.form import CHANGED, LIVE, Trace
 from rcb_agent.scoring.plain import encode_exact, encode_plain
 from rcb_agent.scoring.random_state import StateSender
+from rcb_agent.scoring.trusted_declared import KeptValues, encode_declared
 from rcb_agent.scoring.trusted_errors import RAISABLE, MirroredExceptions, RemoteError
 from rcb_agent.scoring.trusted_in_place import copy_back
 from rcb_agent.scoring.trusted_tensors import Incoming, Outgoing, TrustedTensors
@@ -50,6 +50,10 @@ class Adapter:
     in_place: Mapping[str, list[int]] = field(default_factory=dict)
     shared: Sequence[str] = ()
     offers: Mapping[str, list[str]] = field(default_factory=dict)
+    plain: Mapping[str, str] = field(default_factory=dict)
+    by_value: Sequence[str] = ()
+    weights: Mapping[str, str] = field(default_factory=dict)
+    trusted: Sequence[str] = ()
 
     def offers_to(self, offered: Any, operation: str, name: str) -> bool:
         """Say whether C may do this to an object of the test: functions may be called, all else is declared by class."""
@@ -93,7 +97,8 @@ class Session:
         self.on_update: Callable[[str, Any], None] | None = None
         self._channel = channel
         self._limits = limits
-        self._adapter = adapter
+        self.adapter = self._adapter = adapter
+        self.kept = KeptValues(adapter.trusted, None)
         self._call_seconds = limits.call_seconds
         self._end_time = monotonic() + limits.total_seconds
         self._lock = threading.RLock()
@@ -293,8 +298,8 @@ class Session:
             return {"t": "exception", "n": value.__name__} if number is None else {"t": "handle", "i": number}
         if (state := random_state.describe_generator(value)) is not None:
             return {"t": "generator", "i": self._offer(value), **self._unsent(value, state)}
-        if (fields := _fields_of(value)) is not None:
-            return {"t": "namespace", "v": encoder.encode(fields, depth + 1)}
+        if (node := encode_declared(encoder, value, depth, self._adapter.plain, self._adapter.by_value)) is not None:
+            return node
         if (home := _home_of(value)) is not None:
             return {"t": "function", "m": home, "n": value.__name__}
         if (node := self._tensors.write(encoder, value, outgoing)) is not None:
@@ -368,18 +373,6 @@ def _no_handle(_: Any) -> None:
 
 def _no_proxy(_: int, __: bool, ___: str) -> Any:  # noqa: FBT001 (stands in for make_proxy)
     raise WireError("no proxies here")
-
-
-def _fields_of(value: Any) -> dict[str, Any] | None:
-    """Return the fields of a namespace or data class of T: they cross as values."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if (
-        type(value) is types.SimpleNamespace
-        or f"{type(value).__module__}.{type(value).__name__}" == "argparse.Namespace"
-    ):
-        return dict(vars(value))
-    return None
 
 
 def _home_of(value: Any) -> str | None:

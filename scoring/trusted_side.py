@@ -18,6 +18,7 @@ from typing import Any
 
 from rcb_agent.scoring import counted_clock, soft_asserts
 from rcb_agent.scoring.form import Trace
+from rcb_agent.scoring.trusted_declared import KeptValues
 from rcb_agent.scoring.trusted_gates import ComparisonGate
 from rcb_agent.scoring.trusted_proxies import CandidateModules, MissingPackages, StarImports
 from rcb_agent.scoring.trusted_session import Adapter, Session, SessionLimits
@@ -37,6 +38,7 @@ def main(settings: dict[str, Any]) -> None:
     session = Session(channel, SessionLimits(**settings["session"]), Adapter(**settings["adapter"]))
     session.trace = Trace(gold=settings["trace"], live=settings["live"])
     session.trace.skip(settings["skip_form"])
+    session.kept = KeptValues(session.adapter.trusted, settings["kept"])
     numbers = ValueTrace(settings["skip_values"])
     if settings["values"]:
         session.trace.on_entry, session.on_update = numbers.note, numbers.note_update
@@ -66,6 +68,7 @@ def main(settings: dict[str, Any]) -> None:
         "live": session.trace.live,
         "values": numbers.values,
         "updates": numbers.updates,
+        "kept": session.kept.noted,
         "names": stars.taken,
         "irregular": gate.irregular,
         "calls": session.calls,
@@ -83,7 +86,9 @@ def _tell(verdict: dict[str, Any]) -> None:
     try:
         channel.send(verdict)
     except OverLimit as error:
-        nothing: dict[str, Any] = {key: {} for key in ("trace", "live", "names", "values", "updates", "irregular")}
+        nothing: dict[str, Any] = {
+            key: {} for key in ("trace", "live", "names", "values", "updates", "kept", "irregular")
+        }
         channel.send({**verdict, **nothing, "ended": ("limit", f"the record of the crossings: {error}")})
 
 

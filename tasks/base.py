@@ -80,6 +80,12 @@ class GradingRules:
     reading of the time module's clocks advance by that many seconds and no more, on both sides: for code that
     stops on measured time, whose results would depend on how fast the machine is. ``values``: see ValueRules; with
     ``asserts`` False they decide alone, for tests that hold floats recorded on another machine.
+
+    ``plain`` maps a class of the candidate's file to the reference's, which the tests get in its place; ``by_value`` names
+    classes of trusted objects that go to the candidate whole; ``weights`` maps a call of ``state_dict`` to the reference
+    class that is built in its place, whose weights the candidate is given; ``trusted`` lists labels of attributes and calls
+    whose values are the gold code's; ``prelude`` is Python that runs before the candidate's file does, on its side. See
+    docs/adapters.md.
     """
 
     in_place: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -90,6 +96,11 @@ class GradingRules:
     clock: float = 0.0
     values: ValueRules | None = None
     asserts: bool = True
+    plain: Mapping[str, str] = field(default_factory=dict)
+    by_value: tuple[str, ...] = ()
+    weights: Mapping[str, str] = field(default_factory=dict)
+    trusted: tuple[str, ...] = ()
+    prelude: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +133,10 @@ class Withheld:
 
 @dataclass(frozen=True, slots=True)
 class PaperInfo:
-    """What ``papers.yaml`` and ``rcb-agent.yaml`` say of a paper; dates are ISO strings or empty."""
+    """What ``papers.yaml`` and ``rcb-agent.yaml`` say of a paper; dates are ISO strings or empty.
+
+    ``flows`` answers whether anything that a candidate returns flows into the reference or an expected value.
+    """
 
     id: str
     title: str
@@ -134,6 +148,7 @@ class PaperInfo:
     first_commit_date: str = ""
     licence: str = ""
     verified_by: str = ""
+    flows: str = ""
 
 
 @dataclass(frozen=True, slots=True)

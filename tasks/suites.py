@@ -272,6 +272,7 @@ def _paper_info(entry: dict[str, Any], own: dict[str, Any]) -> PaperInfo:
         first_commit_date=text("first_commit_date"),
         licence=str(own.get("licence", "")),
         verified_by=str(own.get("verified_by", "")),
+        flows=str(own.get("grading", {}).get("flows", "")),
     )
 
 
@@ -285,6 +286,11 @@ def _grading_rules(own: dict[str, Any]) -> GradingRules:
         clock=float(own.get("clock", GradingRules().clock)),
         values=_value_rules(own["values"]) if "values" in own else None,
         asserts=own.get("asserts", True),
+        plain=dict(own.get("plain", {})),
+        by_value=tuple(own.get("by_value", ())),
+        weights=dict(own.get("weights", {})),
+        trusted=tuple(own.get("trusted", ())),
+        prelude=str(own.get("prelude", "")),
     )
 
 

@@ -1,6 +1,7 @@
 """Changes one thing in an honest frame, at random. Standard library only: it also runs in a runtime's Python."""
 
 import random
+from copy import deepcopy
 from typing import Any
 
 POOL: tuple[Any, ...] = (
@@ -75,9 +76,9 @@ def _change(container: Any, key: Any, others: list[tuple[Any, Any]], rng: random
     if change == 0 and isinstance(container, dict):
         del container[key]
     elif change == 1 and isinstance(container, list):
-        container.append(container[key])
+        container.append(deepcopy(container[key]))
     elif change == 2:
         other, other_key = rng.choice(others)
-        container[key] = other[other_key] if other[other_key] is not container else None
+        container[key] = deepcopy(other[other_key])
     else:
-        container[key] = rng.choice(rng.choice((NODES, POOL)))
+        container[key] = deepcopy(rng.choice(rng.choice((NODES, POOL))))

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rcb_agent.scoring import candidate_declared, counted_clock, random_state, tensors
+from rcb_agent.scoring import candidate_declared, counted_clock, random_state, salt, tensors
 from rcb_agent.scoring.candidate_tensors import CandidateTensors, Crossing
 from rcb_agent.scoring.plain import BUILDERS, encode_plain, is_class
 from rcb_agent.scoring.values import MAX_NODES, Decoder, Encoder, Node
@@ -37,7 +37,8 @@ def main(settings: dict[str, Any]) -> None:
     """Serve requests on the channel until the trusted side closes it; then end, whatever threads are left."""
     sys.path.insert(0, str(Path.cwd()))
     counted_clock.install(settings["clock"])
-    random_state.start_at_fixed_state().install()
+    random_state.start_at_fixed_state(salt.salted(random_state.START_SEED, settings["salt"])).install()
+    salt.install(settings["salt"])
     exec(compile(settings["prelude"], "<prelude>", "exec"), {"__name__": "prelude"})  # noqa: S102 (the paper's own)
     end = socket.socket(fileno=CHANNEL)
     try:

@@ -30,13 +30,27 @@ class Expected:
     values: GoldValues | None = None
     kept: Kept = field(default_factory=dict)
     tolerance: Tolerance = field(default_factory=lambda: Tolerance(0.0, 0.0))
+    salt: str = ""
+    is_gold: bool = False
+    """The gold code's own run: nothing is known yet."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return what the trusted side is told of it; the numbers are not."""
+        known = {
+            "irregular": self.irregular,
+            "kept": self.kept,
+            "trace": self.trace,
+            "live": self.live,
+            "names": self.names,
+        }
+        return dict.fromkeys(known) if self.is_gold else known
 
 
-def judge(result: PairResult, expected: Expected | None) -> Grade:
-    """Return the grade of one run; without ``expected`` every test that ran must have passed (the gold's own run)."""
+def judge(result: PairResult, expected: Expected) -> Grade:
+    """Return the grade of one run; in the gold's own every test that ran must have passed."""
     tests = _test_results(result.verdict, expected)
     reason, message = _reason(result, tests)
-    gates = _gates(expected, result.verdict) if expected and result.verdict and not reason else {}
+    gates = _gates(expected, result.verdict) if result.verdict and not reason and not expected.is_gold else {}
     if gates:
         reason, message = next(iter(gates.items()))
     return Grade(
@@ -96,13 +110,13 @@ def _process_fault(result: PairResult) -> tuple[str, str] | None:
     return "no_verdict", "the trusted side ended without a verdict"
 
 
-def _test_results(verdict: Mapping[str, Any] | None, expected: Expected | None) -> tuple[TestResult, ...]:
+def _test_results(verdict: Mapping[str, Any] | None, expected: Expected) -> tuple[TestResult, ...]:
     """Return the outcome of every test id seen or expected; one that is not in the manifest is no pass."""
     seen = {
         test["id"]: TestResult(test["id"], test["outcome"], test["message"], test["milliseconds"] / 1000)
         for test in (verdict["tests"] if verdict else ())
     }
-    if expected is None:
+    if expected.is_gold:
         return tuple(seen.values())
     missing = [TestResult(name, "missing", "the test did not run") for name in expected.manifest if name not in seen]
     known = [test if test.id in expected.manifest else _unknown(test) for test in seen.values()]

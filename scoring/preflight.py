@@ -35,6 +35,7 @@ RECORD: Mapping[str, type] = {
     "values": dict,
     "updates": dict,
     "kept": dict,
+    "salt": str,
 }
 
 
@@ -111,7 +112,9 @@ def candidate_key(paper_key: str, files: dict[str, bytes]) -> str:
     return hashlib.sha256(json.dumps([paper_key, _hashes(files)]).encode()).hexdigest()
 
 
-def gold_record(rules: GradingRules, run: Callable[[], tuple[PairResult, Grade]]) -> tuple[dict[str, Any], bool]:
+def gold_record(
+    rules: GradingRules, salt: str, run: Callable[[], tuple[PairResult, Grade]]
+) -> tuple[dict[str, Any], bool]:
     """Run the gold code twice; return what is kept of it, and whether it may be kept on disk.
 
     What differs between the runs is no part of the form.
@@ -139,6 +142,7 @@ def gold_record(rules: GradingRules, run: Callable[[], tuple[PairResult, Grade]]
         "values": values.values,
         "updates": values.updates,
         "kept": verdicts[0]["kept"],
+        "salt": salt,
         "seconds": round(grade.seconds, 3),
     }
     return record, True
@@ -154,6 +158,7 @@ def expected_from(record: dict[str, Any], rules: GradingRules) -> Expected:
         names=record["names"],
         values=GoldValues(record["values"], record["updates"]) if rules.values else None,
         kept=record["kept"],
+        salt=record["salt"],
         tolerance=tolerance_of(rules),
     )
 

@@ -11,7 +11,17 @@ from importlib.resources import files
 from rcb_agent.environments.warm import Program
 
 _PACKAGE = "rcb_agent.scoring"
-_SHARED = ("wire", "values", "plain", "tensors", "after_import", "counted_clock", "random_state", "shared_tensors")
+_SHARED = (
+    "wire",
+    "values",
+    "plain",
+    "tensors",
+    "after_import",
+    "counted_clock",
+    "salt",
+    "random_state",
+    "shared_tensors",
+)
 CANDIDATE = (*_SHARED, "candidate_tensors", "candidate_declared", "candidate_side")
 TRUSTED = (
     *_SHARED,

@@ -16,8 +16,10 @@ from pathlib import Path
 from time import perf_counter  # by name: a grade may count the module's clocks
 from typing import Any
 
-from rcb_agent.scoring import counted_clock, soft_asserts
+from rcb_agent.scoring import counted_clock, salt, soft_asserts
 from rcb_agent.scoring.form import Trace
+from rcb_agent.scoring.random_state import START_SEED
+from rcb_agent.scoring.salt import salted
 from rcb_agent.scoring.trusted_declared import KeptValues
 from rcb_agent.scoring.trusted_gates import ComparisonGate
 from rcb_agent.scoring.trusted_proxies import CandidateModules, MissingPackages, StarImports
@@ -159,7 +161,8 @@ def _prepare(session: Session, gate: ComparisonGate, settings: dict[str, Any]) -
     gate.hooks().install()
     if not settings["asserts"]:
         soft_asserts.install()
-    session.states.hooks().install()
+    session.states.hooks(salted(START_SEED, settings["salt"])).install()
+    salt.install(settings["salt"])
     sys.meta_path.append(MissingPackages(settings["modules"]))
 
 

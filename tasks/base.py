@@ -84,8 +84,8 @@ class GradingRules:
     ``plain`` maps a class of the candidate's file to the reference's, which the tests get in its place; ``by_value`` names
     classes of trusted objects that go to the candidate whole; ``weights`` maps a call of ``state_dict`` to the reference
     class that is built in its place, whose weights the candidate is given; ``trusted`` lists labels of attributes and calls
-    whose values are the gold code's; ``prelude`` is Python that runs before the candidate's file does, on its side. See
-    docs/adapters.md.
+    whose values are the gold code's; ``prelude`` is Python that runs before the candidate's file does, on its side; with
+    ``salt`` False the seeds of its tests are never salted. See docs/adapters.md.
     """
 
     in_place: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -101,6 +101,7 @@ class GradingRules:
     weights: Mapping[str, str] = field(default_factory=dict)
     trusted: tuple[str, ...] = ()
     prelude: str = ""
+    salt: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -291,6 +291,7 @@ def _grading_rules(own: dict[str, Any]) -> GradingRules:
         weights=dict(own.get("weights", {})),
         trusted=tuple(own.get("trusted", ())),
         prelude=str(own.get("prelude", "")),
+        salt=own.get("salt", True),
     )
 
 

@@ -218,8 +218,7 @@ def make_grader(conditions: Conditions, root: Path, container: Json) -> Grader:
     if conditions.mode != "split":
         raise UsageError(f"--grading {conditions.mode!r}: choose split or upstream")
     warm = WarmSandboxes() if conditions.sandbox == "bubblewrap" else None
-    return SplitGrader(opener, load, limits=SplitLimits(sandbox=limits), warm=warm)
-    return SplitGrader(opener, load, limits=SplitLimits(sandbox=limits), secret=conditions.salt[0])
+    return SplitGrader(opener, load, limits=SplitLimits(sandbox=limits), warm=warm, secret=conditions.salt[0])
 
 
 def digest_code() -> str:

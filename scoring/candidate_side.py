@@ -21,8 +21,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rcb_agent.scoring import candidate_declared, counted_clock, random_state, salt, tensors
+from rcb_agent.scoring import candidate_declared, counted_clock, jax_arrays, random_state, salt, tensors
 from rcb_agent.scoring.candidate_tensors import CandidateTensors, Crossing
+from rcb_agent.scoring.jax_arrays import encode_jax
 from rcb_agent.scoring.plain import BUILDERS, encode_plain, is_class
 from rcb_agent.scoring.values import MAX_NODES, Decoder, Encoder, Node
 from rcb_agent.scoring.wire import Channel, OverLimit, WireError, WireLimits
@@ -214,8 +215,10 @@ class Server:
             return {"t": "outside", "i": value._number}  # noqa: SLF001 (our own stand-in)
         if isinstance(value, type) and issubclass(value, BaseException):
             return self._exception_class(value)
-        plain = self.tensors.write(encoder, value, crossing) or encode_plain(
-            encoder, value, depth, only_values=only_values
+        plain = (
+            self.tensors.write(encoder, value, crossing)
+            or encode_jax(encoder, value)
+            or encode_plain(encoder, value, depth, only_values=only_values)
         )
         return plain or self._handle(value)
 
@@ -239,9 +242,7 @@ class Server:
             return self._stand_in(node["i"], node.get("n", ""))
         if tag == "function":
             return getattr(importlib.import_module(node["m"]), node["n"])
-        if (
-            build := BUILDERS.get(tag) or tensors.BUILDERS.get(tag) or candidate_declared.BUILDERS.get(tag)
-        ) is not None:
+        if (build := _BUILDERS.get(tag)) is not None:
             return build(decoder, node, depth)
         if tag == "generator":
             return self._generator(node)
@@ -294,6 +295,7 @@ def _on_target(function: Callable[..., Any]) -> Callable[..., Any]:
     return operation
 
 
+_BUILDERS = {**BUILDERS, **tensors.BUILDERS, **candidate_declared.BUILDERS, **jax_arrays.BUILDERS}
 READS = ("get", "item", "iterate")
 
 OPERATIONS: dict[str, Callable[[Server, Node, list[Any], dict[str, Any]], Any]] = {

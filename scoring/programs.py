@@ -16,6 +16,7 @@ _SHARED = (
     "values",
     "plain",
     "tensors",
+    "jax_arrays",
     "after_import",
     "counted_clock",
     "salt",

@@ -32,7 +32,7 @@ from rcb_agent.scoring.preflight import (
 from rcb_agent.scoring.salt import derive
 from rcb_agent.scoring.sides import ColdSides, OpenSandbox, Sides, WarmSides
 from rcb_agent.scoring.wire import WireLimits
-from rcb_agent.tasks.base import Task
+from rcb_agent.tasks.base import GradingRules, Task
 from rcb_agent.tasks.masking import filled_files, null_code
 
 MODE = "split"
@@ -43,7 +43,8 @@ SALT_DRAWS = 4
 
 @dataclass(frozen=True, slots=True)
 class SplitLimits:
-    """Bounds of a grade beside the paper's own seconds: one call, what crosses, and each of the two sandboxes."""
+    """Bounds of a grade beside the paper's own seconds: one call (more where the paper takes more than the usual seconds),
+    what crosses, and each of the two sandboxes."""
 
     call_seconds: float = 30.0
     wire: WireLimits = field(default_factory=WireLimits)
@@ -187,7 +188,10 @@ class SplitGrader:
         wire = asdict(limits.wire)
         settings = {
             "limits": wire,
-            "session": {"call_seconds": limits.call_seconds, "total_seconds": answer.rules.seconds},
+            "session": {
+                "call_seconds": limits.call_seconds * max(1.0, answer.rules.seconds / GradingRules().seconds),
+                "total_seconds": answer.rules.seconds,
+            },
             "adapter": {
                 "in_place": {label: list(indices) for label, indices in answer.rules.in_place.items()},
                 "shared": list(answer.rules.shared),

@@ -15,7 +15,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rcb_agent.scoring import tensors
+from rcb_agent.scoring import jax_arrays, tensors
+from rcb_agent.scoring.jax_arrays import encode_jax
 from rcb_agent.scoring.trusted_errors import RemoteError
 from rcb_agent.scoring.values import Decoder, Encoder, Node
 from rcb_agent.scoring.wire import WireError
@@ -100,7 +101,7 @@ class KeptValues:
 
 def _describe(label: str, value: Any) -> Node:
     def other(encoder: Encoder, part: Any, _: int) -> Node:
-        node = tensors.encode_tensor(encoder, part)
+        node = tensors.encode_tensor(encoder, part) or encode_jax(encoder, part)
         if node is None:
             raise RemoteError(
                 f"{label} is declared as trusted, but is no plain value: declare what the test reads of it"
@@ -114,6 +115,6 @@ def _describe(label: str, value: Any) -> Node:
 
 def _build(kept: Node) -> Any:
     def other(decoder: Decoder, tag: str, node: Node, depth: int) -> Any:
-        return tensors.BUILDERS[tag](decoder, node, depth)
+        return {**tensors.BUILDERS, **jax_arrays.BUILDERS}[tag](decoder, node, depth)
 
     return Decoder([b64decode(blob) for blob in kept["blobs"]], other).decode(kept["node"])

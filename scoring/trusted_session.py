@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from time import monotonic  # by name: a grade may count the module's clocks
 from typing import Any
 
-from rcb_agent.scoring import random_state, tensors
+from rcb_agent.scoring import jax_arrays, random_state, tensors
 from rcb_agent.scoring.form import CHANGED, LIVE, Trace
+from rcb_agent.scoring.jax_arrays import encode_jax
 from rcb_agent.scoring.plain import encode_exact, encode_plain
 from rcb_agent.scoring.random_state import StateSender
 from rcb_agent.scoring.trusted_declared import KeptValues, encode_declared
@@ -26,7 +27,18 @@ from rcb_agent.scoring.trusted_tensors import Incoming, Outgoing, TrustedTensors
 from rcb_agent.scoring.values import Decoder, Encoder, Node, expect
 from rcb_agent.scoring.wire import Channel, OverLimit, PeerGone, PeerSlow, WireError
 
-_NAMED_HOMES = ("math", "cmath", "operator", "builtins", "numpy", "torch", "torch.nn.functional")
+_NAMED_HOMES = (
+    "math",
+    "cmath",
+    "operator",
+    "builtins",
+    "numpy",
+    "torch",
+    "torch.nn.functional",
+    "jax.numpy",
+    "jax.nn",
+    "jax",
+)
 _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 
 
@@ -302,7 +314,7 @@ class Session:
             return node
         if (home := _home_of(value)) is not None:
             return {"t": "function", "m": home, "n": value.__name__}
-        if (node := self._tensors.write(encoder, value, outgoing)) is not None:
+        if (node := self._tensors.write(encoder, value, outgoing) or encode_jax(encoder, value)) is not None:
             return node
         node = encode_exact(encoder, value, depth) or encode_plain(encoder, value, depth)
         return node or {"t": "outside", "i": self._offer(value), "n": _name_of(value)}
@@ -332,8 +344,8 @@ class Session:
     def _decode_other(self, label: str, incoming: Incoming, decoder: Decoder, tag: str, node: Node, depth: int) -> Any:
         if tag in ("shared", "output"):
             return self._tensors.read(decoder, node, incoming)
-        if tag in tensors.BUILDERS:
-            return tensors.BUILDERS[tag](decoder, node, depth)
+        if (build := tensors.BUILDERS.get(tag) or jax_arrays.BUILDERS.get(tag)) is not None:
+            return build(decoder, node, depth)
         if tag == "handle":
             return self._proxy(expect(node["i"], int), expect(node["c"], bool), label)
         if tag == "exception":
@@ -377,7 +389,7 @@ def _no_proxy(_: int, __: bool, ___: str) -> Any:  # noqa: FBT001 (stands in for
 
 def _home_of(value: Any) -> str | None:
     """Return the module from which C can take the same function by name, if it is a well-known one."""
-    if isinstance(value, types.FunctionType) and not (value.__module__ or "").startswith(("numpy", "torch")):
+    if isinstance(value, types.FunctionType) and not (value.__module__ or "").startswith(("numpy", "torch", "jax")):
         return None
     name = getattr(value, "__name__", None)
     for home in _NAMED_HOMES:

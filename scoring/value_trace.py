@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rcb_agent.scoring.form import in_order
+from rcb_agent.scoring.jax_arrays import is_jax_array
 from rcb_agent.scoring.tensors import is_tensor, plain_copy
 from rcb_agent.scoring.values import MAX_DEPTH
 from rcb_agent.scoring.wire import OverLimit
@@ -173,7 +174,9 @@ def _sum(numbers: Iterable[float]) -> float:
 
 def _is_array(value: Any) -> bool:
     np = sys.modules.get("numpy")
-    return np is not None and isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biufc"
+    if np is None or not (isinstance(value, np.ndarray | np.generic) or is_jax_array(value)):
+        return False
+    return getattr(value.dtype, "kind", "") in tuple("biufc")
 
 
 def _array_part(value: Any) -> Part:

@@ -77,6 +77,18 @@ HONEST = {
     "other draws": ((".normal(size=n)", ".standard_normal(2 * n)[:n]"),),
     "rounding": (("self.alpha = 0.7", "self.alpha = 0.1 + 0.6"),),
     "a helper": ((FORWARD, "return self.act(x) * self.weight\n    def act(self, x): return np.tanh(x * self.alpha)"),),
+    "looks around, compares, prints, threads": (
+        (
+            FORWARD,
+            (
+                "import gc, inspect, sys, threading; gc.collect(); inspect.stack(); print('3 failed'); found = []; "
+                "thread = threading.Thread(target=lambda: found.append(np.tanh(self.alpha * x))); "
+                "thread.start(); thread.join(); return found[0] * self.weight"
+            ),
+        ),
+        ("class Layer:", "class Layer:\n    def __eq__(self, other): return True\n    __hash__ = None\n"),
+    ),
+    "takes most of its time": ((FORWARD, f"import time; time.sleep(6); {FORWARD}"),),
 }
 
 
@@ -108,8 +120,9 @@ def test_what_satisfies_the_tests_alone_fails(grader: SplitGrader, name: str) ->
 @pytest.mark.parametrize("name", HONEST)
 def test_honest_rewrites_have_the_golds_values(grader: SplitGrader, name: str) -> None:
     """Rounding, float width and what two runs of the gold code differ in are no difference."""
-    rules = GradingRules(values=ValueRules(skip=("Layer().noise()",)), in_place=IN_PLACE)
-    assert grade_text(grader, task_of(rules), change(*HONEST[name])).verdict == PASSED
+    rules = GradingRules(values=ValueRules(skip=("Layer().noise()",)), in_place=IN_PLACE, seconds=10)
+    found = grade_text(grader, task_of(rules), change(*HONEST[name]))
+    assert (found.verdict, found.flags, found.message) == (PASSED, (), "")
 
 
 RELABELLED = """

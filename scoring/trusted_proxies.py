@@ -31,6 +31,7 @@ class Proxy:
         object.__setattr__(self, "_session", session)
         object.__setattr__(self, "_number", number)
         object.__setattr__(self, "_label", label)
+        object.__setattr__(self, "_made_with", None)  # what is not there would be asked of the candidate
 
     def handle_of(self) -> int:
         """Return the candidate's number of this object."""
@@ -151,6 +152,8 @@ def _give_weights(proxy: Proxy, label: str) -> Any:
     The trace says that it was so: where a candidate's object goes by another label, the form differs.
     """
     session: Session = proxy._session  # noqa: SLF001
+    if proxy._made_with is None:  # noqa: SLF001
+        raise RemoteError("the test takes weights of an object that it did not make by a call")
     arguments, keywords = proxy._made_with  # noqa: SLF001
     weights = find_trusted(session.adapter.weights[label])(*arguments, **keywords).state_dict()
     load = _ask_untraced(proxy, "get", label, name="load_state_dict")

@@ -4,7 +4,10 @@ import pytest
 
 from rcb_agent.scoring.base import FAILED, PASSED, Grade
 from rcb_agent.scoring.split import SplitGrader
+from rcb_agent.scoring.trusted_errors import RemoteError
+from rcb_agent.scoring.trusted_session import Adapter
 from rcb_agent.tasks.base import GradingRules, Task
+from tests.scoring.peers import session_with
 from tests.scoring.support import SANDBOXED, grade_text, make_task
 from tests.scoring.torch_support import NEEDS_TORCH, make_torch_grader
 
@@ -135,6 +138,42 @@ def test_a_prelude_runs_before_the_candidate_and_nowhere_else(grader: SplitGrade
     assert grade_text(grader, make_task(code, test, rules=GradingRules(prelude=prelude)), code).verdict == PASSED
     broken = make_task(code, test, rules=GradingRules(prelude="import nothing_of_this_name"))
     assert grade_text(grader, broken, code).reason == "gold_fails"
+
+
+MADE = """
+class Net:
+    _made_with = ((0,), {})
+    def state_dict(self): return {"weight": 0.0}
+    def load_state_dict(self, state): self.state = state
+    def weight(self): return self.state["weight"]
+
+def make(n): return Net()
+def several(n): return [Net()]
+"""
+
+
+class Reference:
+    """What the trusted side builds in place of the candidate's object."""
+
+    def __init__(self, weight: float) -> None:
+        self.weight = weight
+
+    def state_dict(self) -> dict[str, float]:
+        """Return its one weight."""
+        return {"weight": self.weight}
+
+
+def test_the_arguments_of_a_reference_are_the_tests_own() -> None:
+    """A candidate's object has no say in how the reference is made, nor in the weights that the test sees."""
+    here = f"{__name__}.Reference"
+    adapter = Adapter(weights={"make().state_dict()": here, "several().state_dict()": here})
+    with session_with(MADE, adapter=adapter) as (session, module):
+        made = module.make(0.25)
+        assert made.state_dict() == {"weight": 0.25}
+        assert made.weight() == 0.25
+        assert [label for label, _ in session.trace.entries[""]].count("weights: make().state_dict()") == 1
+        with pytest.raises(RemoteError, match="did not make"):
+            module.several(0.5)[0].state_dict()
 
 
 NET = """

@@ -24,6 +24,10 @@ def answer(result: Any, *blobs: bytes, **more: Any) -> bytes:
     return frame({"q": 1, "r": result, "w": [], **more}, *blobs)
 
 
+def frame_of_blobs(count: int) -> bytes:
+    return frame({"q": 1, "r": {"t": "none"}, "w": []}, *[b""] * count)
+
+
 def nested(depth: int) -> Any:
     node: Any = {"t": "none"}
     for _ in range(depth):
@@ -73,6 +77,14 @@ BROKEN: dict[str, bytes] = {
     "a list as key": answer({"t": "dict", "v": [[{"t": "list", "v": []}, {"t": "none"}]]}),
     "a type that runs": answer({"t": "type", "v": "builtins.eval"}),
     "a type of a module": answer({"t": "type", "v": "os.system"}),
+    "a tensor": answer({"t": "tensor", "d": "float32", "s": [1], "k": 0}, b"\0" * 4),
+    "a shared tensor": answer(
+        {"t": "shared", "i": 1, "d": "float32", "s": [1], "k": 0, "rg": False, "p": False}, b"\0" * 4
+    ),
+    "a jax array": answer({"t": "jax", "d": "float32", "s": [1], "k": 0}, b"\0" * 4),
+    "a random key of strange kind": answer({"t": "jax_key", "n": "os", "v": {"t": "none"}}),
+    "gone objects of a strange kind": answer({"t": "none"}, gone=["x"]),
+    "too many blobs": frame_of_blobs(1 << 17),
     "T's own object as result": answer({"t": "outside", "i": 0}),
     "a handle without a number": answer({"t": "handle", "i": "x", "c": True}),
     "an exception class of a strange name": answer({"t": "exception", "n": "a b", "i": 1, "v": []}),

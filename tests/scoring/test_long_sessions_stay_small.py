@@ -32,6 +32,10 @@ def use(f): return f(1)
 def keep(f):
     kept.append(f)
     return f(1)
+def again(get):
+    first = get()
+    del first
+    kept.append(get())
 def use_kept(): return [f(1) for f in kept]
 class Big:
     def large(self): return "x" * (1 << 20), "y" * (1 << 20)
@@ -63,6 +67,17 @@ def test_functions_that_the_candidate_dropped_are_dropped() -> None:
         assert module.use(mine) == 71
         assert module.use_kept() == [71]
         assert mine in session._offered.values()
+
+
+def test_a_function_that_died_and_came_again_in_one_request_lives() -> None:
+    """What was let go and given once more before T heard of it is not dropped."""
+    with session_with(SOURCE) as (_, module):
+        module.again(lambda: half)
+        assert module.use_kept() == [0.5]
+
+
+def half(x: int) -> float:
+    return x / 2
 
 
 def test_an_answer_too_large_for_a_frame_is_an_error_of_the_call() -> None:

@@ -5,7 +5,7 @@ import pytest
 from rcb_agent.scoring.base import FAILED, PASSED
 from rcb_agent.scoring.gold_values import Tolerance, difference
 from rcb_agent.scoring.split import SplitGrader
-from rcb_agent.scoring.value_trace import describe
+from rcb_agent.scoring.value_trace import describe, places
 from rcb_agent.tasks.base import GradingRules, Task, ValueRules
 from tests.scoring.support import SANDBOXED, grade_text, make_task
 
@@ -224,4 +224,9 @@ def test_a_sample_stands_for_many_numbers() -> None:
     half[::2], one[777] = 0, 1e4
     assert [differ(gold, seen, 512) for seen in (-gold, half, one, gold[::-1])] == [True] * 4
     assert not differ(gold.tolist(), gold, 512)
+    unseen = [place for place in range(1000) if place not in places(100_000, 512)][:2]
+    balanced = gold.copy()
+    balanced[unseen[0]] += 50
+    balanced[unseen[1]] -= 50
+    assert differ(gold, balanced, 512)
     assert difference(kept, describe(gold, 64), Tolerance(1e-4, 1e-6)) == ""

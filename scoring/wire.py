@@ -56,7 +56,7 @@ class Channel:
         parts = list(blobs)
         text = json.dumps({**head, "b": [len(part) for part in parts]}, separators=(",", ":")).encode("ascii")
         size = sum(map(len, parts))
-        self._admit(len(text), size)
+        self._admit(len(text), size, OverLimit)
         try:
             self._end.settimeout(self._left())
             self._end.sendall(b"".join((HEADER.pack(len(text), size), text, *parts)))
@@ -68,13 +68,13 @@ class Channel:
     def receive(self) -> tuple[dict[str, Any], list[bytes]]:
         """Return the next frame: its JSON object without the lengths, and its blobs."""
         text_size, blob_size = HEADER.unpack(self._read(HEADER.size))
-        self._admit(text_size, blob_size)
+        self._admit(text_size, blob_size, WireError)  # the other side's own channel would have refused it
         head = parse_head(self._read(text_size))
         return head, _cut(self._read(blob_size), head.pop("b", None))
 
-    def _admit(self, text_size: int, blob_size: int) -> None:
+    def _admit(self, text_size: int, blob_size: int, kind: type[WireError]) -> None:
         if text_size > self._limits.json_bytes or blob_size > self._limits.blob_bytes:
-            raise OverLimit(f"a frame of {text_size} + {blob_size} bytes is over the limit")
+            raise kind(f"a frame of {text_size} + {blob_size} bytes is over the limit")
         if self.total + text_size + blob_size > self._limits.total_bytes:
             raise OverLimit(f"more than {self._limits.total_bytes} bytes were exchanged")
         self.total += text_size + blob_size

@@ -81,6 +81,9 @@ BROKEN: dict[str, bytes] = {
     "a shared tensor": answer(
         {"t": "shared", "i": 1, "d": "float32", "s": [1], "k": 0, "rg": False, "p": False}, b"\0" * 4
     ),
+    "a graph": answer(
+        {"t": "none"}, b"\0" * 4, graph=1, outputs=[{"t": "tensor", "d": "float32", "s": [1], "k": 0}], leaves=[]
+    ),
     "a jax array": answer({"t": "jax", "d": "float32", "s": [1], "k": 0}, b"\0" * 4),
     "a random key of strange kind": answer({"t": "jax_key", "n": "os", "v": {"t": "none"}}),
     "gone objects of a strange kind": answer({"t": "none"}, gone=["x"]),
@@ -135,7 +138,7 @@ def test_an_announced_giant_is_refused_unread(name: str) -> None:
         with pytest.raises(RemoteError, match="over the limit"):
             ask(session)
         assert session.ended is not None
-        assert session.ended[0] == "limit"
+        assert session.ended[0] == "protocol"
 
 
 def test_silence_ends_at_the_time_limit() -> None:

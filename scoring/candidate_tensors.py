@@ -47,7 +47,6 @@ class CandidateTensors:
         """Take over what T says beside a request or a callback's answer."""
         _set_mode(frame.get("mode"))
         self._book.take(frame.get("shared", []), decoder)
-        self._book.forget(frame.get("unshared", ()))
         for number in frame.get("graphs", ()):
             self._graphs.pop(number, None)
 

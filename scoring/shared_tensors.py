@@ -5,9 +5,6 @@ and sends what changed along with the next frame. One of the candidate's may cha
 one of the test's never. This file also runs inside sandboxes: standard library only, torch only where a tensor is at hand or was announced.
 """
 
-import sys
-import weakref
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +19,10 @@ Change = dict[str, Any]
 
 
 class TensorBook:
-    """The shared tensors of one side. They stay alive, so that an id stays its own, until they are forgotten.
+    """The shared tensors of one side. They stay alive, so that an id stays its own.
+
+    T's must also outlive the test's use of them: a parameter that is read again is then what T knew of it, and not what
+    the candidate made of it meanwhile.
 
     Positive numbers are given by C to its own, negative ones by T to those of the test, whose dtype, shape and wish for a
     gradient the other side cannot change where ``guards_own`` is set.
@@ -34,7 +34,6 @@ class TensorBook:
         self._numbers: dict[int, int] = {}
         self._seen: dict[int, State] = {}
         self._homes: dict[int, int] = {}
-        self._sizes: dict[int, int] = {}
         self._waiting: dict[int, Change] = {}
         self._bytes = 0
 
@@ -52,30 +51,13 @@ class TensorBook:
         """Share a tensor whose value and gradient the other side has, or gets with this frame."""
         if len(self._tensors) >= MOST_TENSORS:
             raise OverLimit(f"more than {MOST_TENSORS} tensors are shared")
-        size = tensor.numel() * tensor.element_size()
-        self._bytes += size
+        self._bytes += tensor.numel() * tensor.element_size()
         if self._bytes > MOST_BYTES:
             raise OverLimit(f"shared tensors of more than {MOST_BYTES} bytes")
         self._tensors[number] = tensor
         self._homes[number] = tensor.data_ptr()
-        self._sizes[number] = size
         self._numbers[id(tensor)] = number
         self._seen[number] = _state(tensor)
-
-    def unused(self) -> list[int]:
-        """Return the tensors that nobody but this book has: not the test, no graph, no view of their memory."""
-        if not self._tensors or (alone := _holders_of_one()) is None:
-            return []
-        return [number for number in self._tensors if _holders(self._tensors, number) == alone]
-
-    def forget(self, numbers: Iterable[int]) -> None:
-        """Share these tensors no longer."""
-        for number in numbers:
-            if (tensor := self._tensors.pop(number, None)) is not None:
-                self._numbers.pop(id(tensor), None)
-                self._bytes -= self._sizes.pop(number)
-                for kept in (self._seen, self._homes, self._waiting):
-                    kept.pop(number, None)
 
     def holds(self, number: int) -> bool:
         """Say whether a number is taken."""
@@ -169,24 +151,3 @@ def _state(tensor: Any) -> State:
         None if grad is None else bytes_of(plain_copy(grad)),
         tensor.requires_grad,
     )
-
-
-def _holders(tensors: dict[int, Any], number: int) -> tuple[int, ...]:
-    """Count who has a tensor: in Python, in graphs, by its memory, by weak references, hooks or attributes."""
-    torch, tensor = sys.modules["torch"], tensors[number]
-    return (
-        sys.getrefcount(tensor),
-        tensor._use_count(),  # noqa: SLF001 (where torch has none of these, nothing is released)
-        torch._C._storage_Use_Count(tensor.untyped_storage()._cdata),  # noqa: SLF001
-        weakref.getweakrefcount(tensor),
-        len(tensor._backward_hooks or ()) + len(tensor.__dict__),  # noqa: SLF001
-    )
-
-
-def _holders_of_one() -> tuple[int, ...] | None:
-    """Return the counts of a tensor that only a dict has."""
-    torch = sys.modules["torch"]
-    try:
-        return _holders({0: torch.empty(1)}, 0)
-    except AttributeError:
-        return None

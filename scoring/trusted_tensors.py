@@ -68,11 +68,6 @@ class TrustedTensors:
             self._mode = head["mode"] = mode
         if changed := self._book.changes(blobs):
             head["shared"] = changed
-        if unused := self._book.unused():  # what the test did to them is among the changes
-            self._book.forget(unused)
-            head["unshared"] = unused
-            for number in unused:
-                self._names.pop(number, None)
         if self._dead_graphs:
             head["graphs"] = [self._dead_graphs.pop() for _ in range(len(self._dead_graphs))]
         self._graphs -= len(head.get("graphs", ()))

@@ -155,6 +155,12 @@ def cli() -> None:
     show_default=True,
     help="upstream: the authors' own rule, for parity only; candidates can cheat it, so every table says unprotected.",
 )
+@click.option(
+    "--salt",
+    default="",
+    metavar="SECRET|auto",
+    help="Salt the seeds of hidden tests, so that no answer can be looked up by their inputs.  [default: as published]",
+)
 @click.option("--memory-mb", type=click.IntRange(64), help="Memory of each sandbox.  [default: 2048]")
 @click.option(
     "--python",

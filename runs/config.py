@@ -40,11 +40,15 @@ class RunConfig:
     harness: str = __version__
     pythons: Mapping[str, str] = field(default_factory=dict)
     container: Mapping[str, Any] = field(default_factory=dict)
+    salt: str = ""
+    """Hash of the secret by which seeds are salted; "" = they are not."""
 
     def as_json(self) -> Json:
         """Return the record form."""
         record = asdict(self)
         record["arms"] = [arm.as_json() for arm in self.arms]
+        if not self.salt:  # a run as it was before there was salt
+            del record["salt"]
         return json.loads(json.dumps(record))  # type: ignore[no-any-return]
 
     @property

@@ -108,6 +108,7 @@ def grade_record(trial: Json, scope: str, grade: Grade, grader: Grader) -> Json:
         "flags": grade_flags(grade),
         "seconds": round(grade.seconds, 3),
         "form_only": grade.form_only,
+        "values_only": grade.values_only,
         "details": {**grade.details, **_survivors(grade)},
     }
 

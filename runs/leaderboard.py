@@ -33,6 +33,12 @@ _KEPT = (
     "pass_rate_upper",
     "scaled_pass_rate",
     "scaled_pass_rate_upper",
+    "form_only",
+    "pass_rate_without_form",
+    "scaled_pass_rate_without_form",
+    "values_only",
+    "pass_rate_without_values",
+    "scaled_pass_rate_without_values",
 )
 
 

@@ -24,6 +24,7 @@ from rcb_agent.runs.containers import (
     read_container,
 )
 from rcb_agent.runs.pythons import Pythons, choose_pythons, load_runtimes
+from rcb_agent.runs.salting import find_secret, keep_secret
 from rcb_agent.runs.upstream_parts import digest_folders, digest_prompts
 from rcb_agent.scoring.base import Grader
 from rcb_agent.tasks.base import Task
@@ -55,6 +56,7 @@ class RunRequest:
     docker_runtime: str = ""
     grading: str = "split"
     cheats: str | None = None
+    salt: str = ""
     out: Path | None = None
     results: Path = Path("results")
 
@@ -88,7 +90,10 @@ def make_plan(request: RunRequest) -> Plan:
     attempts = _attempts(request, arms)
     wish = ContainerWish(request.docker_base, request.docker_runtime)
     check_wish(request.sandbox, wish, pythons)
-    conditions = Conditions(label, attempts, request.sandbox, limits, pythons, request.grading, wish)
+    if request.salt and request.grading != "split":
+        raise UsageError(f"--salt: seeds are salted in grading split only, not in {request.grading}")
+    salt = keep_secret(request.salt)
+    conditions = Conditions(label, attempts, request.sandbox, limits, pythons, request.grading, wish, salt)
     return _build_plan(conditions, suite, tasks, arms)
 
 
@@ -125,7 +130,9 @@ def replan(config: Json) -> Plan:
     container = config.get("container", {})
     check_base_is_the_same(container)
     wish = ContainerWish(container.get("base"), container.get("engine_runtime", ""))
-    conditions = Conditions(config["suite"], config["attempts"], config["sandbox"], limits, pythons, mode, wish)
+    name = config.get("salt", "")
+    salt = find_secret(name), name
+    conditions = Conditions(config["suite"], config["attempts"], config["sandbox"], limits, pythons, mode, wish, salt)
     return _build_plan(conditions, suite, tasks, arms)
 
 
@@ -140,6 +147,8 @@ class Conditions:
     pythons: Pythons
     mode: str = "split"
     container: ContainerWish = field(default_factory=ContainerWish)
+    salt: tuple[str, str] = ("", "")
+    """The secret of salted seeds, and its hash."""
 
 
 def _build_plan(conditions: Conditions, suite: LoadedSuite, tasks: tuple[Task, ...], arms: tuple[Arm, ...]) -> Plan:
@@ -168,6 +177,7 @@ def _build_plan(conditions: Conditions, suite: LoadedSuite, tasks: tuple[Task, .
         prompts=prompts,
         code=digest_code(),
         mode=conditions.mode,
+        salt=conditions.salt[1],
     )
     keep_suite(conditions.suite, suite)
     return Plan(config, {task.id: task for task in tasks}, grader, tuple(str(fault) for fault in suite.faults))
@@ -232,7 +242,7 @@ def make_grader(conditions: Conditions, root: Path, container: Json) -> Grader:
         raise UsageError(f"--grading {conditions.mode!r}: choose split or upstream")
     shells = ShellOpener(conditions.sandbox, read_container(container))
     warm = WarmSandboxes(shells) if conditions.sandbox in WITH_WARM_START else None
-    return SplitGrader(opener, load, limits=SplitLimits(sandbox=limits), warm=warm)
+    return SplitGrader(opener, load, limits=SplitLimits(sandbox=limits), warm=warm, secret=conditions.salt[0])
 
 
 def digest_code() -> str:

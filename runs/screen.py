@@ -81,6 +81,7 @@ def _remarks(document: Json) -> list[str]:
             f"{names}: tries to cheat and must score 0; it says something of the grading, nothing of a model"
         )
     remarks += [line for arm in document["arms"] if (line := _flag_line(arm))]
+    remarks += [line for arm in document["arms"] for line in _gate_remarks(arm)]
     if document["faults"]:
         remarks.append(f"{len(document['faults'])} faults in papers of the suite: those papers are left out")
     return remarks
@@ -129,6 +130,17 @@ def _flag_line(arm: Json) -> str:
     counts = sorted(arm["flags"].items(), key=lambda pair: (-pair[1], pair[0]))
     shown = ", ".join(f"{kind} {count}" for kind, count in counts if kind != "imported")
     return f"flags, {visible(arm['arm'])}: {shown} (trials; they decide nothing)" if shown else ""
+
+
+def _gate_remarks(arm: Json) -> list[str]:
+    """Say what a gate of ours alone decided: honest code of another form may be among it."""
+    gates = (("form", "the form gate"), ("values", "the comparison with the gold's values"))
+    return [
+        f"{visible(arm['arm'])}: {words} alone failed {count}: without it pass rate "
+        f"{arm[f'pass_rate_without_{gate}']:.1f}, scaled {arm[f'scaled_pass_rate_without_{gate}']:.1f}"
+        for gate, words in gates
+        if (count := arm[f"{gate}_only"])
+    ]
 
 
 def _counts_cell(arm: Json) -> str:

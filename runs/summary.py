@@ -126,6 +126,7 @@ def rows_of(reader: RunReader, arm: str, scope: str, grades: dict[Any, Json]) ->
                 verdict=grade["verdict"] if grade else NOT_MEASURED,
                 attempt=attempt,
                 form_only=bool(grade and grade["form_only"]),
+                values_only=bool(grade and grade.get("values_only")),
             )
         )
     return rows

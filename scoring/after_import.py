@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-Hook = Callable[[ModuleType], None]
+Hook = Callable[[ModuleType], object]
 
 
 class AfterImport(importlib.abc.MetaPathFinder):

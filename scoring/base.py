@@ -40,7 +40,8 @@ class Grade:
 
     ``flags`` name what was seen and did not decide (vacuous, survivors, refused_callback, ...), one short
     word each with evidence after a colon. ``form_only`` is True when the form gate alone turned a pass into a
-    fail, so that every table can also be shown without that gate.
+    fail, ``values_only`` when the comparison with the gold's values alone did, so that every table can also be shown
+    without the one or the other.
     """
 
     verdict: str
@@ -50,6 +51,7 @@ class Grade:
     flags: tuple[str, ...] = ()
     seconds: float = 0.0
     form_only: bool = False
+    values_only: bool = False
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -59,8 +61,10 @@ REASONS = (
     "time_limit",  # the candidate or the whole grade took too long
     "memory_limit",  # the candidate's sandbox hit its memory limit
     "candidate_exited",  # the candidate's process ended while it was needed
+    "limit",  # the candidate's process used more than a grade may: bytes, requests, callbacks, objects, tensors, graphs
     "protocol",  # the candidate's process sent what no honest one sends
-    "form",  # right values, but of another form than the gold's
+    "form",  # the tests pass, but on values of another form than the gold's
+    "values",  # the tests pass, but on other values than the gold's, in a paper that declares them compared
     "no_verdict",  # the trusted side ended without a verdict, twice
     "file_missing",  # an annotated file is gone, a link, a FIFO, too large or not text
     "markers_lost",  # scope blank: the two markers are not there once each, in order

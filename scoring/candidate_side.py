@@ -15,15 +15,18 @@ import socket
 import sys
 import threading
 import types
+import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rcb_agent.scoring import counted_clock, random_state, tensors
+from rcb_agent.scoring import candidate_declared, counted_clock, jax_arrays, random_state, salt, tensors
 from rcb_agent.scoring.candidate_tensors import CandidateTensors, Crossing
+from rcb_agent.scoring.jax_arrays import encode_jax
 from rcb_agent.scoring.plain import BUILDERS, encode_plain, is_class
 from rcb_agent.scoring.values import MAX_NODES, Decoder, Encoder, Node
-from rcb_agent.scoring.wire import Channel, WireError, WireLimits
+from rcb_agent.scoring.wire import Channel, OverLimit, WireError, WireLimits
 
 CHANNEL = 3
 
@@ -35,10 +38,13 @@ def main(settings: dict[str, Any]) -> None:
     """Serve requests on the channel until the trusted side closes it; then end, whatever threads are left."""
     sys.path.insert(0, str(Path.cwd()))
     counted_clock.install(settings["clock"])
-    random_state.start_at_fixed_state().install()
+    random_state.start_at_fixed_state(salt.salted(random_state.START_SEED, settings["salt"])).install()
+    salt.install(settings["salt"])
+    exec(compile(settings["prelude"], "<prelude>", "exec"), {"__name__": "prelude"})  # noqa: S102 (the paper's own)
     end = socket.socket(fileno=CHANNEL)
     try:
-        Server(Channel(end, WireLimits(**settings["limits"]))).serve()
+        limits = WireLimits(**settings["limits"])  # of all bytes the trusted side is the one to speak
+        Server(Channel(end, replace(limits, total_bytes=2 * limits.total_bytes))).serve()
     except WireError:
         pass  # the trusted side is done
     finally:
@@ -102,7 +108,8 @@ class Server:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._handles = Handles()
-        self._outside: dict[int, Outside] = {}
+        self._outside: weakref.WeakValueDictionary[int, Outside] = weakref.WeakValueDictionary()
+        self._gone: set[int] = set()
         self._generators: dict[int, Any] = {}
         self._callback_lock = threading.RLock()
         self.tensors = CandidateTensors()
@@ -138,6 +145,15 @@ class Server:
         return decoder.decode(answer["cr"])
 
     def _answer(self, request: Node, blobs: list[bytes]) -> None:
+        head, blobs = self._answered(request, blobs)
+        head["gone"] = [self._gone.pop() for _ in range(len(self._gone))]  # objects may die meanwhile
+        try:
+            self._channel.send(head, blobs)
+        except OverLimit as error:
+            self._channel.send({"q": head["q"], "e": self._describe(error), "gone": head["gone"]})
+
+    def _answered(self, request: Node, blobs: list[bytes]) -> tuple[Node, list[bytes]]:
+        """Return the answer to a request, and its blobs."""
         wanted = request.get("wanted", "")
         crossing = Crossing(request["op"] in READS, may_be_live=request.get("live", False))
         encoder = Encoder(functools.partial(self._encode_other, crossing=crossing, only_values=wanted == "values"))
@@ -160,7 +176,7 @@ class Server:
             head = {"q": request["q"], "e": self._describe(error)}
             with contextlib.suppress(Exception):  # what was raised may come from there
                 self.tensors.end(head, encoder, None)
-        self._channel.send(head, encoder.blobs)
+        return head, encoder.blobs
 
     def target(self, request: Node) -> Any:
         """Return the object a request is about."""
@@ -199,8 +215,10 @@ class Server:
             return {"t": "outside", "i": value._number}  # noqa: SLF001 (our own stand-in)
         if isinstance(value, type) and issubclass(value, BaseException):
             return self._exception_class(value)
-        plain = self.tensors.write(encoder, value, crossing) or encode_plain(
-            encoder, value, depth, only_values=only_values
+        plain = (
+            self.tensors.write(encoder, value, crossing)
+            or encode_jax(encoder, value)
+            or encode_plain(encoder, value, depth, only_values=only_values)
         )
         return plain or self._handle(value)
 
@@ -221,16 +239,25 @@ class Server:
         if tag == "handle":
             return self._handles[node["i"]]
         if tag == "outside":
-            return self._outside.setdefault(node["i"], Outside(self, node["i"], node.get("n", "")))
+            return self._stand_in(node["i"], node.get("n", ""))
         if tag == "function":
             return getattr(importlib.import_module(node["m"]), node["n"])
-        if (build := BUILDERS.get(tag) or tensors.BUILDERS.get(tag)) is not None:
+        if (build := _BUILDERS.get(tag)) is not None:
             return build(decoder, node, depth)
         if tag == "generator":
             return self._generator(node)
         if tag == "exception":
             return getattr(builtins, node["n"])
         raise WireError(f"unknown value {tag}")
+
+    def _stand_in(self, number: int, name: str) -> Outside:
+        """Return the stand-in of an object of T; once nobody here has it, T is told."""
+        stand_in = self._outside.get(number)
+        if stand_in is None:
+            stand_in = self._outside[number] = Outside(self, number, name)
+            weakref.finalize(stand_in, self._gone.add, number).atexit = False
+        self._gone.discard(number)
+        return stand_in
 
     def _generator(self, node: Node) -> Any:
         if node["state"] is not None:
@@ -268,6 +295,7 @@ def _on_target(function: Callable[..., Any]) -> Callable[..., Any]:
     return operation
 
 
+_BUILDERS = {**BUILDERS, **tensors.BUILDERS, **candidate_declared.BUILDERS, **jax_arrays.BUILDERS}
 READS = ("get", "item", "iterate")
 
 OPERATIONS: dict[str, Callable[[Server, Node, list[Any], dict[str, Any]], Any]] = {

@@ -21,7 +21,7 @@ from rcb_agent.scoring.tensors import is_tensor
 from rcb_agent.scoring.values import MAX_DEPTH
 
 MAX_TEXT = 16 << 20
-IN_PLACE, SHARED = "in place: ", "shared: "
+IN_PLACE, SHARED, WEIGHTS = "in place: ", "shared: ", "weights: "
 LIVE, CHANGED = "live", "changed"
 OBJECT = {"kind": "object"}
 _OBJECT_MARK = json.dumps(OBJECT)[1:-1]
@@ -36,7 +36,7 @@ Live = Mapping[str, Mapping[str, list[int]]]
 class Trace:
     """What crossed from C to T, in order: per test, pairs of a short label and a form as JSON.
 
-    After ``room`` characters only hashes of forms are kept.
+    After ``room`` characters only hashes of forms are kept. ``on_entry`` is told test, full label and value of each.
     """
 
     def __init__(self, room: int = MAX_TEXT, gold: Entries | None = None, live: Live | None = None) -> None:
@@ -44,6 +44,7 @@ class Trace:
         self.entries: dict[str, Crossings] = {}
         self.live: dict[str, dict[str, list[int]]] = {LIVE: {}, CHANGED: {}}
         self._gold_live = live
+        self.on_entry: Callable[[str, str, Any], None] = _no_more
         self._skipped: frozenset[str] = frozenset()
         self._room = room
         self._gold = gold or {}
@@ -56,7 +57,9 @@ class Trace:
         """Say as what the gold's next crossing came if it has that label: "values", "object" or "" (both, unknown)."""
         position, entries = len(self.entries.get(self.current, ())), self._gold.get(self.current) or []
         ahead = [
-            entry for entry in entries[position : position + 3] if not str(entry[0]).startswith((IN_PLACE, SHARED))
+            entry
+            for entry in entries[position : position + 3]
+            if not str(entry[0]).startswith((IN_PLACE, SHARED, WEIGHTS))
         ]
         if not ahead or ahead[0][0] != label.rpartition(".")[2] or label in self._skipped:
             return ""
@@ -78,18 +81,27 @@ class Trace:
 
     def note_shared(self, label: str) -> None:
         """Add that a call shares its tensors; the whole label counts, as for in-place arguments."""
-        self._add(f"{SHARED}{label}", "null")
+        self._add(f"{SHARED}{label}", "null", label, None)
 
-    def note(self, label: str, form: Any) -> None:
+    def note_weights(self, label: str) -> None:
+        """Add that the candidate was given weights in place of being asked for its own."""
+        self._add(f"{WEIGHTS}{label}", "null", label, None)
+
+    def note(self, label: str, value: Any) -> None:
         """Add a crossing. Only the label's last part counts: which object came first under a path is the
         candidate's claim, the name the test used is not."""
         if label not in self._skipped:
-            self._add(label.rpartition(".")[2], self.write(form))
+            self._add(label.rpartition(".")[2], self.write(form_of(value)), label, value)
 
-    def note_in_place(self, label: str, indices: list[int]) -> None:
+    def note_error(self, label: str) -> None:
+        """Add that an exception crossed."""
+        if label not in self._skipped:
+            self._add(label.rpartition(".")[2], self.write({"kind": "raises"}), label, None)
+
+    def note_in_place(self, label: str, indices: list[int], results: list[Any]) -> None:
         """Add that arguments are written back. The whole label counts, skipped or not: an object returned twice keeps
         its first label, so that the candidate has a say in which rule a call falls under."""
-        self._add(f"{IN_PLACE}{label}", json.dumps(indices))
+        self._add(f"{IN_PLACE}{label}", json.dumps(indices), label, results)
 
     def write(self, form: Any) -> str:
         """Return a form as text, or its hash once the room is used up."""
@@ -97,8 +109,13 @@ class Trace:
         self._room -= len(text)
         return text if self._room >= 0 else json.dumps({"hash": hash_form(form)})
 
-    def _add(self, label: str, text: str) -> None:
-        self.entries.setdefault(self.current, []).append([label, text])
+    def _add(self, short: str, text: str, label: str, value: Any) -> None:
+        self.entries.setdefault(self.current, []).append([short, text])
+        self.on_entry(self.current, label, value)
+
+
+def _no_more(_: str, __: str, ___: Any) -> None:
+    """Keep nothing beside the form."""
 
 
 def kind_of(text: str | None) -> str:
@@ -157,11 +174,22 @@ def _sequence_form(value: Iterable[Any], depth: int) -> Any:
 
 
 def _dict_form(value: dict[Any, Any], depth: int) -> Any:
-    return {"dict": _sequence_form(sorted(value.items(), key=lambda pair: _order(pair[0])), depth)}
+    return {"dict": _sequence_form(in_order(value) or (), depth)}
 
 
 def _set_form(value: Iterable[Any], depth: int) -> Any:
-    return {"set": _sequence_form(sorted(value, key=_order), depth)}
+    return {"set": _sequence_form(in_order(value) or (), depth)}
+
+
+def in_order(value: Any) -> Iterable[Any] | None:
+    """Return the items of a container in the order of its form, or None for what is none."""
+    if isinstance(value, dict):
+        return sorted(value.items(), key=lambda pair: _order(pair[0]))
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=_order)
+    if isinstance(value, list | tuple):
+        return value
+    return copy.copy(value) if isinstance(value, type(iter([]))) else None  # the test takes from it later
 
 
 def _order(key: Any) -> tuple[bool, float, str]:
@@ -208,7 +236,7 @@ _FORMS: tuple[tuple[Any, Callable[[Any, int], Any]], ...] = (
     (float, _float_form),
     (dict, _dict_form),
     ((list, tuple), _sequence_form),
-    (type(iter([])), lambda value, depth: _sequence_form(copy.copy(value), depth)),  # the test takes from it later
+    (type(iter([])), lambda value, depth: _sequence_form(in_order(value) or (), depth)),
     ((set, frozenset), _set_form),
     (bytes, lambda value, _: {"bytes": len(value)}),
     (type, _type_form),

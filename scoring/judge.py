@@ -8,7 +8,9 @@ from rcb_agent.environments.base import CommandResult
 from rcb_agent.scoring.base import FAILED, PASSED, Grade, TestResult
 from rcb_agent.scoring.form import Entries, Live, Names
 from rcb_agent.scoring.gold_form import first_changed_name, first_difference
+from rcb_agent.scoring.gold_values import GoldValues, Tolerance, first_other_value
 from rcb_agent.scoring.pair import PairResult
+from rcb_agent.scoring.trusted_declared import Kept
 from rcb_agent.scoring.trusted_gates import Irregular
 
 _TAIL = 2_000
@@ -17,19 +19,40 @@ _TAIL = 2_000
 @dataclass(frozen=True, slots=True)
 class Expected:
     """What the gold code's own run showed: its test ids, the form of every crossing, its odd comparisons, which
-    crossings were tensors that it goes on changing, the names that star imports took."""
+    crossings were tensors that it goes on changing, the names that star imports took, and the numbers that crossed, where
+    these are compared."""
 
     manifest: tuple[str, ...]
     trace: Entries = field(default_factory=dict)
     irregular: Irregular = field(default_factory=dict)
     live: Live = field(default_factory=dict)
     names: Names = field(default_factory=dict)
+    values: GoldValues | None = None
+    kept: Kept = field(default_factory=dict)
+    tolerance: Tolerance = field(default_factory=lambda: Tolerance(0.0, 0.0))
+    salt: str = ""
+    is_gold: bool = False
+    """The gold code's own run: nothing is known yet."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return what the trusted side is told of it; the numbers are not."""
+        known = {
+            "irregular": self.irregular,
+            "kept": self.kept,
+            "trace": self.trace,
+            "live": self.live,
+            "names": self.names,
+        }
+        return dict.fromkeys(known) if self.is_gold else known
 
 
-def judge(result: PairResult, expected: Expected | None) -> Grade:
-    """Return the grade of one run; without ``expected`` every test that ran must have passed (the gold's own run)."""
+def judge(result: PairResult, expected: Expected) -> Grade:
+    """Return the grade of one run; in the gold's own every test that ran must have passed."""
     tests = _test_results(result.verdict, expected)
-    reason, message = _reason(result, tests, expected)
+    reason, message = _reason(result, tests)
+    gates = _gates(expected, result.verdict) if result.verdict and not reason and not expected.is_gold else {}
+    if gates:
+        reason, message = next(iter(gates.items()))
     return Grade(
         verdict=FAILED if reason else PASSED,
         reason=reason,
@@ -37,12 +60,13 @@ def judge(result: PairResult, expected: Expected | None) -> Grade:
         tests=tests,
         flags=_flags(result),
         seconds=result.seconds,
-        form_only=reason == "form",
+        form_only=list(gates) == ["form"],
+        values_only=list(gates) == ["values"],
         details=_details(result),
     )
 
 
-def _reason(result: PairResult, tests: tuple[TestResult, ...], expected: Expected | None) -> tuple[str, str]:
+def _reason(result: PairResult, tests: tuple[TestResult, ...]) -> tuple[str, str]:
     if (fault := _process_fault(result)) is not None:
         return fault
     verdict = result.verdict or {}
@@ -58,12 +82,14 @@ def _reason(result: PairResult, tests: tuple[TestResult, ...], expected: Expecte
         return "tests_failed", f"{failed.id}: {failed.outcome}: {failed.message}"
     if not tests:
         return "tests_failed", "no test ran"
-    difference = _difference(expected, verdict) if expected else ""
-    return ("form", difference) if difference else ("", "")
+    return "", ""
 
 
-def _difference(expected: Expected, verdict: Mapping[str, Any]) -> str:
-    return first_changed_name(expected.names, verdict["names"]) or first_difference(expected.trace, verdict["trace"])
+def _gates(expected: Expected, verdict: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the gates say to a run whose tests pass: reason -> message, the form first."""
+    form = first_changed_name(expected.names, verdict["names"]) or first_difference(expected.trace, verdict["trace"])
+    values = first_other_value(expected.values, verdict, expected.tolerance) if expected.values else ""
+    return {reason: message for reason, message in (("form", form), ("values", values)) if message}
 
 
 def _process_fault(result: PairResult) -> tuple[str, str] | None:
@@ -84,13 +110,13 @@ def _process_fault(result: PairResult) -> tuple[str, str] | None:
     return "no_verdict", "the trusted side ended without a verdict"
 
 
-def _test_results(verdict: Mapping[str, Any] | None, expected: Expected | None) -> tuple[TestResult, ...]:
+def _test_results(verdict: Mapping[str, Any] | None, expected: Expected) -> tuple[TestResult, ...]:
     """Return the outcome of every test id seen or expected; one that is not in the manifest is no pass."""
     seen = {
         test["id"]: TestResult(test["id"], test["outcome"], test["message"], test["milliseconds"] / 1000)
         for test in (verdict["tests"] if verdict else ())
     }
-    if expected is None:
+    if expected.is_gold:
         return tuple(seen.values())
     missing = [TestResult(name, "missing", "the test did not run") for name in expected.manifest if name not in seen]
     known = [test if test.id in expected.manifest else _unknown(test) for test in seen.values()]

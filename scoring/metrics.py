@@ -24,6 +24,7 @@ class Row:
     verdict: str
     attempt: int = 1
     form_only: bool = False
+    values_only: bool = False
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
@@ -35,7 +36,8 @@ class Summary:
     """Counts of trials and rates over tasks.
 
     ``loc_passed`` of ``loc_total`` lines: a task's lines count by the share of its attempts that passed.
-    ``form_only`` trials failed by the form gate alone; ``*_without_form`` counts them as passed.
+    ``form_only`` trials failed by the form gate alone, ``values_only`` ones by the comparison with the gold's values
+    alone; ``*_without_form`` and ``*_without_values`` count them as passed.
     """
 
     trials: int
@@ -44,15 +46,18 @@ class Summary:
     failed: int
     not_measured: int
     form_only: int
+    values_only: int
     loc_passed: float
     loc_passed_upper: float
     loc_total: int
     pass_rate: float | None
     pass_rate_upper: float | None
     pass_rate_without_form: float | None
+    pass_rate_without_values: float | None
     scaled_pass_rate: float | None
     scaled_pass_rate_upper: float | None
     scaled_pass_rate_without_form: float | None
+    scaled_pass_rate_without_values: float | None
 
     def as_json(self) -> dict[str, Any]:
         """Return the record form; whole numbers of lines are ints."""
@@ -69,6 +74,7 @@ def summarise(rows: Iterable[Row]) -> Summary:
     sound = _weigh(tasks, lambda row: row.verdict == PASSED)
     upper = _weigh(tasks, lambda row: row.verdict in (PASSED, NOT_MEASURED))
     without_form = _weigh(tasks, lambda row: row.verdict == PASSED or row.form_only)
+    without_values = _weigh(tasks, lambda row: row.verdict == PASSED or row.values_only)
     return Summary(
         trials=len(known),
         tasks=len(tasks),
@@ -76,15 +82,18 @@ def summarise(rows: Iterable[Row]) -> Summary:
         failed=sum(row.verdict == FAILED for row in known),
         not_measured=sum(row.verdict == NOT_MEASURED for row in known),
         form_only=sum(row.form_only for row in known),
+        values_only=sum(row.values_only for row in known),
         loc_passed=float(sound.lines),
         loc_passed_upper=float(upper.lines),
         loc_total=sound.total,
         pass_rate=sound.pass_rate,
         pass_rate_upper=upper.pass_rate,
         pass_rate_without_form=without_form.pass_rate,
+        pass_rate_without_values=without_values.pass_rate,
         scaled_pass_rate=sound.scaled_pass_rate,
         scaled_pass_rate_upper=upper.scaled_pass_rate,
         scaled_pass_rate_without_form=without_form.scaled_pass_rate,
+        scaled_pass_rate_without_values=without_values.scaled_pass_rate,
     )
 
 

@@ -19,9 +19,10 @@ from typing import Any
 from rcb_agent.environments.base import Runtime
 from rcb_agent.scoring.base import PASSED, Grade
 from rcb_agent.scoring.gold_form import stable_names, stable_part
+from rcb_agent.scoring.gold_values import GoldValues, Tolerance, stable_values
 from rcb_agent.scoring.judge import Expected
 from rcb_agent.scoring.pair import PairResult
-from rcb_agent.tasks.base import Answer, SourceFile
+from rcb_agent.tasks.base import Answer, GradingRules, SourceFile
 from rcb_agent.tasks.markers import strip_markers
 
 RECORD: Mapping[str, type] = {
@@ -31,6 +32,10 @@ RECORD: Mapping[str, type] = {
     "irregular": dict,
     "live": dict,
     "names": dict,
+    "values": dict,
+    "updates": dict,
+    "kept": dict,
+    "salt": str,
 }
 
 
@@ -107,7 +112,9 @@ def candidate_key(paper_key: str, files: dict[str, bytes]) -> str:
     return hashlib.sha256(json.dumps([paper_key, _hashes(files)]).encode()).hexdigest()
 
 
-def gold_record(run: Callable[[], tuple[PairResult, Grade]]) -> tuple[dict[str, Any], bool]:
+def gold_record(
+    rules: GradingRules, salt: str, run: Callable[[], tuple[PairResult, Grade]]
+) -> tuple[dict[str, Any], bool]:
     """Run the gold code twice; return what is kept of it, and whether it may be kept on disk.
 
     What differs between the runs is no part of the form.
@@ -118,6 +125,13 @@ def gold_record(run: Callable[[], tuple[PairResult, Grade]]) -> tuple[dict[str, 
         if grade.verdict != PASSED or result.verdict is None:
             return {"failure": f"{grade.reason}: {grade.message}"}, False
         verdicts.append(result.verdict)
+    values = stable_values(verdicts[0], verdicts[1], tolerance_of(rules))
+    if not rules.asserts and not values.count:
+        return {
+            "failure": "nothing decides: asserts are off and no two runs of the gold code give the same values"
+        }, False
+    if verdicts[0]["kept"] != verdicts[1]["kept"]:
+        return {"failure": "a value that is declared as trusted is not the same in two runs of the gold code"}, False
     record = {
         "failure": "",
         "manifest": [test.id for test in grade.tests],
@@ -125,16 +139,33 @@ def gold_record(run: Callable[[], tuple[PairResult, Grade]]) -> tuple[dict[str, 
         "irregular": verdicts[0]["irregular"],
         "live": verdicts[0]["live"],
         "names": stable_names(verdicts[0]["names"], verdicts[1]["names"]),
+        "values": values.values,
+        "updates": values.updates,
+        "kept": verdicts[0]["kept"],
+        "salt": salt,
         "seconds": round(grade.seconds, 3),
     }
     return record, True
 
 
-def expected_from(record: dict[str, Any]) -> Expected:
+def expected_from(record: dict[str, Any], rules: GradingRules) -> Expected:
     """Return what a kept record says of the gold code's run."""
     return Expected(
-        tuple(record["manifest"]), record["trace"], record["irregular"], live=record["live"], names=record["names"]
+        tuple(record["manifest"]),
+        record["trace"],
+        record["irregular"],
+        live=record["live"],
+        names=record["names"],
+        values=GoldValues(record["values"], record["updates"]) if rules.values else None,
+        kept=record["kept"],
+        salt=record["salt"],
+        tolerance=tolerance_of(rules),
     )
+
+
+def tolerance_of(rules: GradingRules) -> Tolerance:
+    """Return how far a number may be from the gold's; nothing, where numbers are not compared."""
+    return Tolerance(rules.values.rtol, rules.values.atol) if rules.values else Tolerance(0.0, 0.0)
 
 
 def _hashes(files: dict[str, bytes]) -> list[list[str]]:

@@ -11,12 +11,26 @@ from importlib.resources import files
 from rcb_agent.environments.warm import Program
 
 _PACKAGE = "rcb_agent.scoring"
-_SHARED = ("wire", "values", "plain", "tensors", "after_import", "counted_clock", "random_state", "shared_tensors")
-CANDIDATE = (*_SHARED, "candidate_tensors", "candidate_side")
+_SHARED = (
+    "wire",
+    "values",
+    "plain",
+    "tensors",
+    "jax_arrays",
+    "after_import",
+    "counted_clock",
+    "salt",
+    "random_state",
+    "shared_tensors",
+)
+CANDIDATE = (*_SHARED, "candidate_tensors", "candidate_declared", "candidate_side")
 TRUSTED = (
     *_SHARED,
     "form",
+    "value_trace",
+    "soft_asserts",
     "trusted_errors",
+    "trusted_declared",
     "trusted_in_place",
     "trusted_tensors",
     "trusted_session",
@@ -26,7 +40,7 @@ TRUSTED = (
 )
 
 SIDES = {"trusted": TRUSTED, "candidate": CANDIDATE}
-_JUDGING = ("gold_form", "judge", "pair", "preflight", "sides", "split")
+_JUDGING = ("gold_form", "gold_values", "judge", "pair", "preflight", "sides", "split")
 
 BOOTSTRAP = """\
 import json, sys, types

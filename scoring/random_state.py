@@ -22,13 +22,13 @@ _WORDS = 624
 _PYTHON, _NUMPY, _TORCH = "random", "numpy.random", "torch"
 
 
-def start_at_fixed_state() -> AfterImport:
+def start_at_fixed_state(seed: int = START_SEED) -> AfterImport:
     """Seed ``random`` now, numpy's legacy generator and torch's default one as soon as they are imported."""
-    random.seed(START_SEED)
+    random.seed(seed)
     return AfterImport(
         {
-            _NUMPY: lambda module: module.seed(START_SEED),
-            _TORCH: lambda module: module.default_generator.manual_seed(START_SEED),
+            _NUMPY: lambda module: module.seed(seed),
+            _TORCH: lambda module: module.default_generator.manual_seed(seed),
         }
     )
 
@@ -39,10 +39,12 @@ class StateSender:
     def __init__(self) -> None:
         self._sent: dict[str, Any] = {}
         self._unseeded = 0
+        self._start = START_SEED
 
-    def hooks(self) -> AfterImport:
+    def hooks(self, seed: int = START_SEED) -> AfterImport:
         """Start at the fixed state and notice reseeding: to the same state must count as well."""
-        random.seed(START_SEED)
+        self._start = seed
+        random.seed(seed)
         self._watch(random, _PYTHON, ("seed", "setstate"))
         return AfterImport({_NUMPY: self._prepare_numpy, _TORCH: self._prepare_torch})
 
@@ -63,12 +65,12 @@ class StateSender:
         return changed
 
     def _prepare_numpy(self, module: ModuleType) -> None:
-        module.seed(START_SEED)
+        module.seed(self._start)
         self._watch(module, _NUMPY, ("seed", "set_state"))
         module.__dict__["default_rng"] = self._seeded(module.default_rng)
 
     def _prepare_torch(self, module: ModuleType) -> None:
-        module.default_generator.manual_seed(START_SEED)
+        module.default_generator.manual_seed(self._start)
         for home in (module, module.random):
             self._watch(home, _TORCH, ("manual_seed", "seed", "set_rng_state"))
 
@@ -89,7 +91,7 @@ class StateSender:
         def make(seed: Any = None) -> Any:
             if seed is None:  # inputs must be the same in the gold's and in the candidate's grade
                 self._unseeded += 1
-                seed = START_SEED + self._unseeded
+                seed = self._start + self._unseeded
             return default_rng(seed)
 
         return make

@@ -10,7 +10,7 @@ from typing import Any
 
 from rcb_agent.scoring.tensors import bytes_of, describe, plain_copy, read_tensor
 from rcb_agent.scoring.values import Decoder, Node, expect
-from rcb_agent.scoring.wire import WireError
+from rcb_agent.scoring.wire import OverLimit, WireError
 
 MOST_TENSORS = 20_000
 MOST_BYTES = 384 << 20
@@ -20,6 +20,9 @@ Change = dict[str, Any]
 
 class TensorBook:
     """The shared tensors of one side. They stay alive, so that an id stays its own.
+
+    T's must also outlive the test's use of them: a parameter that is read again is then what T knew of it, and not what
+    the candidate made of it meanwhile.
 
     Positive numbers are given by C to its own, negative ones by T to those of the test, whose dtype, shape and wish for a
     gradient the other side cannot change where ``guards_own`` is set.
@@ -47,10 +50,10 @@ class TensorBook:
     def add(self, number: int, tensor: Any) -> None:
         """Share a tensor whose value and gradient the other side has, or gets with this frame."""
         if len(self._tensors) >= MOST_TENSORS:
-            raise WireError(f"more than {MOST_TENSORS} tensors are shared")
+            raise OverLimit(f"more than {MOST_TENSORS} tensors are shared")
         self._bytes += tensor.numel() * tensor.element_size()
         if self._bytes > MOST_BYTES:
-            raise WireError(f"shared tensors of more than {MOST_BYTES} bytes")
+            raise OverLimit(f"shared tensors of more than {MOST_BYTES} bytes")
         self._tensors[number] = tensor
         self._homes[number] = tensor.data_ptr()
         self._numbers[id(tensor)] = number
@@ -81,8 +84,8 @@ class TensorBook:
             changed.append(node)
         return changed
 
-    def take(self, changed: Any, decoder: Decoder, *, at_once: bool = True) -> None:
-        """Take over what the other side changed, with what waits from before; or let it wait.
+    def take(self, changed: Any, decoder: Decoder, *, at_once: bool = True) -> list[int]:
+        """Take over what the other side changed, with what waits from before; or let it wait. Return whose it was.
 
         Raises WireError for a tensor that is not shared or became another.
         """
@@ -92,8 +95,10 @@ class TensorBook:
                 raise WireError("a change of a tensor that is not shared")
             waiting = self._waiting.setdefault(number, {})
             waiting |= _read_change(self._tensors[number], node, decoder, is_own=self._guards_own and number < 0)
-        for number in list(self._waiting) if at_once else ():
+        taken = sorted(self._waiting) if at_once else []
+        for number in taken:
             self._change(number, self._waiting.pop(number))
+        return taken
 
     def _change(self, number: int, change: Change) -> None:
         """Write into a tensor only what is its own: a test may have bound it to memory of something else."""

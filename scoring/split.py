@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +29,22 @@ from rcb_agent.scoring.preflight import (
     gold_record,
     preflight_key,
 )
+from rcb_agent.scoring.salt import derive
 from rcb_agent.scoring.sides import ColdSides, OpenSandbox, Sides, WarmSides
 from rcb_agent.scoring.wire import WireLimits
-from rcb_agent.tasks.base import Task
+from rcb_agent.tasks.base import GradingRules, Task
 from rcb_agent.tasks.masking import filled_files, null_code
 
 MODE = "split"
-FORMAT = 3
+FORMAT = 4
+SALT_DRAWS = 4
+"""Salts that are tried before a paper is graded without."""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitLimits:
-    """Bounds of a grade beside the paper's own seconds: one call, what crosses, and each of the two sandboxes."""
+    """Bounds of a grade beside the paper's own seconds: one call (more where the paper takes more than the usual seconds),
+    what crosses, and each of the two sandboxes."""
 
     call_seconds: float = 30.0
     wire: WireLimits = field(default_factory=WireLimits)
@@ -57,6 +62,7 @@ class SplitGrader:
         limits: SplitLimits | None = None,
         cache: Path | None = None,
         warm: WarmSandboxes | None = None,
+        secret: str = "",
     ) -> None:
         """Grade in sandboxes that ``open_sandbox`` opens, or, with ``warm``, in ones forked from a warm process.
 
@@ -68,6 +74,7 @@ class SplitGrader:
         self._sides: Sides = WarmSides(warm, open_sandbox) if warm else self._cold
         self._runtime_of = runtime_of
         self._limits = limits or SplitLimits()
+        self._secret = secret
         self._kept = Kept(cache or cache_folder())
         self._turns = Turns()
         self._version = f"{MODE}-{FORMAT}+{programs.digest()}"
@@ -97,8 +104,19 @@ class SplitGrader:
         return str(self._preflight(task, self._runtime_of(task.problem.runtime))[1]["failure"])
 
     def _preflight(self, task: Task, runtime: Runtime) -> tuple[str, dict[str, Any]]:
-        key = preflight_key(task.answer, runtime, self._conditions(runtime))
-        return key, self._kept.get(key, lambda: self._run_gold(task, runtime), needs=RECORD)
+        """Return key and record of the gold's run with the first salt of the paper's with which it passes, else without."""
+        key, record = "", {}
+        for salt in self._salts(task):
+            key = preflight_key(task.answer, runtime, (*self._conditions(runtime), salt))
+            record = self._kept.get(key, partial(self._run_gold, task, runtime, salt), needs=RECORD)
+            if not record["failure"]:
+                break
+        return key, record
+
+    def _salts(self, task: Task) -> tuple[str, ...]:
+        if not self._secret or not task.answer.rules.salt:
+            return ("",)
+        return (*(derive(self._secret, task.problem.paper_id, draw) for draw in range(SALT_DRAWS)), "")
 
     def grade(self, task: Task, files: Mapping[str, bytes]) -> Grade:
         """Grade candidate files put onto the pristine tree. Raises EnvironmentFault when no sandbox can be opened."""
@@ -111,15 +129,16 @@ class SplitGrader:
         key, record = self._preflight(task, runtime)
         if record["failure"]:
             return Grade(NOT_MEASURED, "gold_fails", record["failure"])
-        expected = expected_from(record)
+        expected = expected_from(record, task.answer.rules)
         result, grade = self._run_pair(task, runtime, {**pristine, **files}, expected)
         if _is_doubtful(result) or grade.reason in ("no_verdict", "time_limit"):
             self._check_machine(task, runtime, expected)
-        return replace(grade, flags=(*grade.flags, *self._vacuous(task, runtime, key, expected)))
+        details = {**grade.details, **({"salt": expected.salt} if self._secret else {})}
+        return replace(grade, flags=(*grade.flags, *self._vacuous(task, runtime, key, expected)), details=details)
 
-    def _run_gold(self, task: Task, runtime: Runtime) -> tuple[dict[str, Any], bool]:
-        files = gold_files(task.answer)
-        return gold_record(lambda: self._run_pair(task, runtime, files, None))
+    def _run_gold(self, task: Task, runtime: Runtime, salt: str) -> tuple[dict[str, Any], bool]:
+        files, first = gold_files(task.answer), Expected((), salt=salt, is_gold=True)
+        return gold_record(task.answer.rules, salt, lambda: self._run_pair(task, runtime, files, first))
 
     def _check_machine(self, task: Task, runtime: Runtime, expected: Expected) -> None:
         """Run the gold code now and alone: where it fails too, the machine and not the candidate did it.
@@ -149,7 +168,7 @@ class SplitGrader:
         return ("vacuous:an empty blank passes",) if kept["verdict"] == PASSED else ()
 
     def _run_pair(
-        self, task: Task, runtime: Runtime, files: Mapping[str, bytes], expected: Expected | None
+        self, task: Task, runtime: Runtime, files: Mapping[str, bytes], expected: Expected
     ) -> tuple[PairResult, Grade]:
         """Run both sides; what the machine may have caused is run once more, alone."""
         plan = self._plan(task, runtime, files, expected)
@@ -162,25 +181,33 @@ class SplitGrader:
             grade = judge(result, expected)
         return result, grade
 
-    def _plan(self, task: Task, runtime: Runtime, files: Mapping[str, bytes], expected: Expected | None) -> PairPlan:
+    def _plan(self, task: Task, runtime: Runtime, files: Mapping[str, bytes], expected: Expected) -> PairPlan:
         answer, limits = task.answer, self._limits
         support = {file.path: file.encode() for file in answer.support}
         hidden = {file.path: file.encode() for file in answer.hidden}
         wire = asdict(limits.wire)
         settings = {
             "limits": wire,
-            "session": {"call_seconds": limits.call_seconds, "total_seconds": answer.rules.seconds},
+            "session": {
+                "call_seconds": limits.call_seconds * max(1.0, answer.rules.seconds / GradingRules().seconds),
+                "total_seconds": answer.rules.seconds,
+            },
             "adapter": {
                 "in_place": {label: list(indices) for label, indices in answer.rules.in_place.items()},
                 "shared": list(answer.rules.shared),
                 "offers": {name: list(offered) for name, offered in answer.rules.offers.items()},
+                "plain": dict(answer.rules.plain),
+                "by_value": list(answer.rules.by_value),
+                "weights": dict(answer.rules.weights),
+                "trusted": list(answer.rules.trusted),
             },
             "skip_form": list(answer.rules.skip_form),
+            "skip_values": list(answer.rules.values.skip) if expected.is_gold and answer.rules.values else [],
+            "values": answer.rules.values is not None,
+            "asserts": answer.rules.asserts,
             "clock": answer.rules.clock,
-            "irregular": None if expected is None else expected.irregular,
-            "trace": None if expected is None else expected.trace,
-            "live": None if expected is None else expected.live,
-            "names": None if expected is None else expected.names,
+            "salt": expected.salt,
+            **expected.settings(),
             "test_path": answer.test_path,
             "modules": list(answer.modules),
         }
@@ -189,7 +216,12 @@ class SplitGrader:
             trusted_files={path: data for path, data in {**support, **hidden}.items() if path not in files},
             candidate_files={path: data for path, data in {**support, **files}.items() if path not in hidden},
             trusted_settings=settings,
-            candidate_settings={"limits": wire, "clock": answer.rules.clock},
+            candidate_settings={
+                "limits": wire,
+                "clock": answer.rules.clock,
+                "prelude": answer.rules.prelude,
+                "salt": expected.salt,
+            },
             seconds=answer.rules.seconds,
             limits=limits.sandbox,
         )

@@ -9,7 +9,7 @@ inside sandboxes: standard library only.
 from typing import Any
 
 from rcb_agent.scoring.values import Node, expect
-from rcb_agent.scoring.wire import WireError
+from rcb_agent.scoring.wire import OverLimit, WireError
 
 RAISABLE: dict[str, type[Exception]] = {
     kind.__name__: kind
@@ -33,6 +33,7 @@ RAISABLE: dict[str, type[Exception]] = {
     )
 }
 _MESSAGE_LIMIT = 300
+MOST_CLASSES = 1000
 
 
 class RemoteError(Exception):
@@ -59,7 +60,9 @@ class MirroredExceptions:
             return RAISABLE.get(name, Exception)
         number = expect(node["i"], int)
         if number not in self._by_number:
-            if depth > 16 or len(self._by_number) > 1000 or not name.isidentifier() or len(name) > 100:
+            if len(self._by_number) >= MOST_CLASSES:
+                raise OverLimit(f"more than {MOST_CLASSES} exception classes")
+            if depth > 16 or not name.isidentifier() or len(name) > 100:
                 raise WireError("not an exception class")
             bases = [self.build(expect(base, dict), depth + 1) for base in expect(node["v"], list)]
             self._by_number[number] = _derive(name, [base for base in bases if base is not Exception])

@@ -1,6 +1,6 @@
 """Comparisons in T that cannot be passed by a degenerate value: ``allclose(empty, anything)`` is true by broadcasting.
 
-numpy's and torch's comparisons need equal, non-empty shapes. Where the gold code's own run compared otherwise (a scalar expected
+numpy's, torch's and jax's comparisons need equal, non-empty shapes. Where the gold code's own run compared otherwise (a scalar expected
 for an array, an empty result for an empty input), that very comparison of that very test may do so again, with the
 same shapes. This file also runs inside sandboxes: standard library only, numpy and torch only once the test
 imported them.
@@ -16,6 +16,7 @@ from typing import Any
 
 from rcb_agent.scoring.after_import import AfterImport
 from rcb_agent.scoring.form import Trace
+from rcb_agent.scoring.jax_arrays import is_jax_array
 from rcb_agent.scoring.tensors import is_tensor
 
 _PREDICATES = ("allclose", "isclose", "array_equal", "array_equiv")
@@ -54,6 +55,7 @@ class ComparisonGate:
             {
                 "numpy": lambda module: self._guard(module, _PREDICATES, self._predicate(module.False_)),
                 "numpy.testing": lambda module: self._guard(module, _ASSERTIONS, self._assertion),
+                "jax.numpy": lambda module: self._guard(module, _PREDICATES, self._predicate(_numpy_false())),
                 "torch": self._guard_torch,
                 "torch.testing": lambda module: self._guard(module, _TORCH_ASSERTIONS, self._assertion),
             }
@@ -116,20 +118,26 @@ class ComparisonGate:
             self._inside.depth = depth
 
 
+def _numpy_false() -> Any:
+    return sys.modules["numpy"].False_
+
+
 def _pair(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
     return [*arguments, *(keywords[name] for name in _PAIR_NAMES if name in keywords)][:2]
 
 
 def _shape_of(value: Any) -> list[int] | None:
     """Return the shape of what is, or could become, an array; None for what has none."""
-    if is_tensor(value):
+    if is_tensor(value) or is_jax_array(value):
         return list(value.shape)
     if isinstance(value, int | float | complex):
         return []
     np = sys.modules.get("numpy")
     if np is None or not isinstance(value, np.ndarray | np.generic | list | tuple):
         return None
-    if isinstance(value, list | tuple) and any(map(is_tensor, value)):  # compared item by item
+    if isinstance(value, list | tuple) and any(
+        is_tensor(item) or is_jax_array(item) for item in value
+    ):  # compared item by item
         return None
     try:
         return list(np.shape(value))

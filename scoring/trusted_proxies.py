@@ -5,6 +5,7 @@ operation raises: a proxy is equal to nothing, true of nothing, no number and no
 candidate can answer for a value. This file also runs inside sandboxes: standard library only.
 """
 
+import functools
 import importlib.abc
 import importlib.util
 import types
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rcb_agent.scoring.form import Names, Trace, form_of, kind_of
+from rcb_agent.scoring.trusted_declared import find_trusted
 from rcb_agent.scoring.trusted_errors import RemoteError
 from rcb_agent.scoring.trusted_session import Request, Session
 
@@ -23,12 +25,13 @@ _PLAIN_DUNDERS = ("__name__", "__qualname__")
 class Proxy:
     """An object of the candidate. ``handle_of`` is how T itself recognises one."""
 
-    __slots__ = ("__weakref__", "_label", "_number", "_session")
+    __slots__ = ("__weakref__", "_label", "_made_with", "_number", "_session")
 
     def __init__(self, session: Session, number: int, label: str) -> None:
         object.__setattr__(self, "_session", session)
         object.__setattr__(self, "_number", number)
         object.__setattr__(self, "_label", label)
+        object.__setattr__(self, "_made_with", None)  # what is not there would be asked of the candidate
 
     def handle_of(self) -> int:
         """Return the candidate's number of this object."""
@@ -37,7 +40,10 @@ class Proxy:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name not in _PLAIN_DUNDERS:
             raise AttributeError(name)
-        return _ask(self, "get", _join(self._label, name), name=name)
+        label = _join(self._label, name)
+        if f"{label}()" in self._session.adapter.weights:
+            return functools.partial(_give_weights, self, f"{label}()")
+        return _ask(self, "get", label, name=name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         _ask(self, "set", _join(self._label, name), name=name, arguments=(value,))
@@ -102,7 +108,10 @@ class CallableProxy(Proxy):
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Call it in C."""
-        return _ask(self, "call", f"{self._label}()", arguments=arguments, keywords=keywords)
+        value = _ask(self, "call", f"{self._label}()", arguments=arguments, keywords=keywords)
+        if isinstance(value, Proxy) and self._session.adapter.weights:
+            object.__setattr__(value, "_made_with", (arguments, keywords))
+        return value
 
 
 def _refuse(*_: Any, **__: Any) -> Any:
@@ -120,19 +129,39 @@ for _name in _IMPLICIT.split():
 
 
 def _ask(proxy: Proxy, operation: str, label: str, **parts: Any) -> Any:
-    trace = proxy._session.trace  # noqa: SLF001 (the functions of this file are part of the class)
+    session: Session = proxy._session  # noqa: SLF001 (the functions of this file are part of the class)
+    trace = session.trace
     try:
         value = _ask_untraced(proxy, operation, label, wanted=trace.wanted(label), **parts)
     except Exception:
-        trace.note(label, {"kind": "raises"})
+        trace.note_error(label)
         raise
-    trace.note(label, form_of(value))
-    return value
+    test, place = trace.current, trace.position
+    trace.note(label, value)
+    return session.kept.settle(test, place, label, value)
 
 
 def _ask_untraced(proxy: Proxy, operation: str, label: str, **parts: Any) -> Any:
     session: Session = proxy._session  # noqa: SLF001
     return session.ask(Request(operation, proxy._number, label=label, **parts))  # noqa: SLF001
+
+
+def _give_weights(proxy: Proxy, label: str) -> Any:
+    """Return the weights of a reference that is made here as the candidate's object was, and give them to that object.
+
+    The trace says that it was so: where a candidate's object goes by another label, the form differs.
+    """
+    session: Session = proxy._session  # noqa: SLF001
+    if proxy._made_with is None:  # noqa: SLF001
+        raise RemoteError("the test takes weights of an object that it did not make by a call")
+    arguments, keywords = proxy._made_with  # noqa: SLF001
+    weights = find_trusted(session.adapter.weights[label])(*arguments, **keywords).state_dict()
+    load = _ask_untraced(proxy, "get", label, name="load_state_dict")
+    if not isinstance(load, Proxy):
+        raise RemoteError("the candidate's object takes no weights")
+    _ask_untraced(load, "call", label, arguments=(dict(weights),))
+    session.trace.note_weights(label)
+    return weights
 
 
 def _join(label: str, name: str) -> str:
@@ -165,6 +194,7 @@ class StarImports:
     def note(self, module: str, name: str, value: Any) -> None:
         """Keep the form of what was taken."""
         self.taken.setdefault(module, []).append([name, self._trace.write(form_of(value))])
+        self._trace.on_entry(f"from {module} import {name}", f"{module}.{name}", value)
 
 
 class ModuleProxy(types.ModuleType):
@@ -188,6 +218,9 @@ class ModuleProxy(types.ModuleType):
             return sorted(starred)
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
+        if (path := proxy._session.adapter.plain.get(f"{self.__name__}.{name}")) is not None:  # noqa: SLF001
+            starred.discard(name)
+            return find_trusted(path)
         if name in starred:
             starred.remove(name)
             wanted = self.__dict__["_stars"].wanted(self.__name__, name)

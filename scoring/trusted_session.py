@@ -5,7 +5,6 @@ session for good: every further use raises, and the reason outlives whatever a t
 also runs inside sandboxes: standard library only.
 """
 
-import dataclasses
 import functools
 import sys
 import threading
@@ -16,27 +15,42 @@ from dataclasses import dataclass, field
 from time import monotonic  # by name: a grade may count the module's clocks
 from typing import Any
 
-from rcb_agent.scoring import random_state, tensors
-from rcb_agent.scoring.form import CHANGED, LIVE, Trace, form_of
+from rcb_agent.scoring import jax_arrays, random_state, tensors
+from rcb_agent.scoring.form import CHANGED, LIVE, Trace
+from rcb_agent.scoring.jax_arrays import encode_jax
 from rcb_agent.scoring.plain import encode_exact, encode_plain
 from rcb_agent.scoring.random_state import StateSender
+from rcb_agent.scoring.trusted_declared import KeptValues, encode_declared
 from rcb_agent.scoring.trusted_errors import RAISABLE, MirroredExceptions, RemoteError
 from rcb_agent.scoring.trusted_in_place import copy_back
 from rcb_agent.scoring.trusted_tensors import Incoming, Outgoing, TrustedTensors
 from rcb_agent.scoring.values import Decoder, Encoder, Node, expect
-from rcb_agent.scoring.wire import Channel, PeerGone, PeerSlow, WireError
+from rcb_agent.scoring.wire import Channel, OverLimit, PeerGone, PeerSlow, WireError
 
-_NAMED_HOMES = ("math", "cmath", "operator", "builtins", "numpy", "torch", "torch.nn.functional")
+_NAMED_HOMES = (
+    "math",
+    "cmath",
+    "operator",
+    "builtins",
+    "numpy",
+    "torch",
+    "torch.nn.functional",
+    "jax.numpy",
+    "jax.nn",
+    "jax",
+)
 _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """Bounds of one session: seconds of one call, of all, and of C's start; callbacks, objects alive on either side."""
+    """Bounds of one session: seconds of one call, of all, and of C's start; requests, callbacks, objects alive on either
+    side. Bytes are the channel's to count, tensors and graphs those of ``trusted_tensors``."""
 
     call_seconds: float
     total_seconds: float
     start_seconds: float = 15.0
+    calls: int = 100_000
     callbacks: int = 20_000
     handles: int = 50_000
 
@@ -48,6 +62,10 @@ class Adapter:
     in_place: Mapping[str, list[int]] = field(default_factory=dict)
     shared: Sequence[str] = ()
     offers: Mapping[str, list[str]] = field(default_factory=dict)
+    plain: Mapping[str, str] = field(default_factory=dict)
+    by_value: Sequence[str] = ()
+    weights: Mapping[str, str] = field(default_factory=dict)
+    trusted: Sequence[str] = ()
 
     def offers_to(self, offered: Any, operation: str, name: str) -> bool:
         """Say whether C may do this to an object of the test: functions may be called, all else is declared by class."""
@@ -88,16 +106,19 @@ class Session:
         self.refused: set[str] = set()
         self.calls = 0
         self.make_proxy: Callable[[int, bool, str], Any] = _no_proxy
+        self.on_update: Callable[[str, Any], None] | None = None
         self._channel = channel
         self._limits = limits
-        self._adapter = adapter
+        self.adapter = self._adapter = adapter
+        self.kept = KeptValues(adapter.trusted, None)
         self._call_seconds = limits.call_seconds
         self._end_time = monotonic() + limits.total_seconds
         self._lock = threading.RLock()
         self._proxies: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._released: set[int] = set()
-        self._offered: list[Any] = []
+        self._offered: dict[int, Any] = {}
         self._offered_numbers: dict[int, int] = {}
+        self._offered_so_far = 0
         self._generator_states: dict[int, Node] = {}
         self._tensors = TrustedTensors()
         self._callbacks = 0
@@ -135,10 +156,13 @@ class Session:
         return self._channel.total
 
     def _end(self, error: WireError) -> None:
-        reason = {PeerGone: "candidate_exited", PeerSlow: "time_limit"}.get(type(error), "protocol")
+        reasons = {PeerGone: "candidate_exited", PeerSlow: "time_limit", OverLimit: "limit"}
+        reason = reasons.get(type(error), "protocol")
         self.end(reason, str(error))
 
     def _ask(self, request: Request) -> Any:
+        if self.calls >= self._limits.calls:
+            raise OverLimit(f"more than {self._limits.calls} requests")
         self.calls += 1
         number = self.calls
         copied_back = self._adapter.in_place.get(request.label, []) if request.operation == "call" else []
@@ -146,9 +170,10 @@ class Session:
         live = request.operation != "backward" and self.trace.may(LIVE, position)
         inputs = self._send(request, number, copied_back, live=live)
         answer, blobs = self._wait(number)
-        incoming = Incoming(may_be_live=live)
+        incoming = Incoming(request.label.rpartition(".")[2], may_be_live=live)
         decoder = Decoder(blobs, functools.partial(self._decode_other, request.label, incoming))
         self._take_changes(answer, decoder, position)
+        self._take_back(answer)
         if "e" in answer:
             raise self._remote_error(answer["e"])
         ask = functools.partial(self._ask_gradients, request.label, len(inputs))
@@ -160,7 +185,7 @@ class Session:
         if self._shares(request):
             self.trace.note_shared(request.label)
         if copied_back:
-            self.trace.note_in_place(request.label, copied_back)
+            self.trace.note_in_place(request.label, copied_back, results)
         if len(results) != len(copied_back):
             raise WireError("in-place results are missing")
         for index, result in zip(copied_back, results, strict=True):
@@ -175,7 +200,10 @@ class Session:
         if "shared" not in frame:
             return
         self.trace.note_where(CHANGED, position)
-        self._tensors.take(frame["shared"], decoder, at_once=self.trace.may(CHANGED, position))
+        taken = self._tensors.take(frame["shared"], decoder, at_once=self.trace.may(CHANGED, position))
+        if self.on_update is not None:
+            for name, value in taken:
+                self.on_update(name, value)
 
     def _ask_gradients(self, label: str, own: int, graph: int, gradients: tuple[Any, ...]) -> Any:
         """Ask C for the gradients of a graph's inputs; the form of those for T's ``own`` is one more crossing.
@@ -184,7 +212,7 @@ class Session:
         """
         plain = tuple(None if gradient is None else gradient.detach() for gradient in gradients)
         found = self.ask(Request("backward", graph, arguments=plain, label=f"{label}<gradient>"))
-        self.trace.note(f"{label}<gradient>", form_of(found[:own] if type(found) is list else found))
+        self.trace.note(f"{label}<gradient>", found[:own] if type(found) is list else found)
         return found
 
     def _send(self, request: Request, number: int, copied_back: list[int], *, live: bool) -> list[Any]:
@@ -231,7 +259,7 @@ class Session:
     def _call_back(self, head: Node, blobs: list[bytes]) -> None:
         self._callbacks += 1
         if self._callbacks > self._limits.callbacks:
-            raise WireError(f"more than {self._limits.callbacks} callbacks")
+            raise OverLimit(f"more than {self._limits.callbacks} callbacks")
         encoder = Encoder(functools.partial(self._encode_other, Outgoing()))
         deadline = self._channel.deadline
         decoder = Decoder(blobs, functools.partial(self._decode_other, "callback", Incoming()))
@@ -254,7 +282,7 @@ class Session:
 
     def _called(self, head: Node, decoder: Decoder) -> Any:
         number, operation, name = expect(head["c"], int), expect(head.get("op"), str), expect(head.get("n"), str)
-        if not 0 <= number < len(self._offered):
+        if number not in self._offered:
             raise WireError("a callback to nothing")
         offered = self._offered[number]
         if not self._adapter.offers_to(offered, operation, name):
@@ -282,11 +310,11 @@ class Session:
             return {"t": "exception", "n": value.__name__} if number is None else {"t": "handle", "i": number}
         if (state := random_state.describe_generator(value)) is not None:
             return {"t": "generator", "i": self._offer(value), **self._unsent(value, state)}
-        if (fields := _fields_of(value)) is not None:
-            return {"t": "namespace", "v": encoder.encode(fields, depth + 1)}
+        if (node := encode_declared(encoder, value, depth, self._adapter.plain, self._adapter.by_value)) is not None:
+            return node
         if (home := _home_of(value)) is not None:
             return {"t": "function", "m": home, "n": value.__name__}
-        if (node := self._tensors.write(encoder, value, outgoing)) is not None:
+        if (node := self._tensors.write(encoder, value, outgoing) or encode_jax(encoder, value)) is not None:
             return node
         node = encode_exact(encoder, value, depth) or encode_plain(encoder, value, depth)
         return node or {"t": "outside", "i": self._offer(value), "n": _name_of(value)}
@@ -302,22 +330,29 @@ class Session:
         if id(value) not in self._offered_numbers:  # what was offered stays alive, so its id stays its own
             if len(self._offered) >= self._limits.handles:
                 raise RemoteError("the test gave too many objects away")
-            self._offered_numbers[id(value)] = len(self._offered)
-            self._offered.append(value)
+            number = self._offered_numbers[id(value)] = self._offered_so_far
+            self._offered[number] = value
+            self._offered_so_far += 1
         return self._offered_numbers[id(value)]
+
+    def _take_back(self, answer: Node) -> None:
+        """Let go of what C says it no longer holds; a callback to it is one to nothing."""
+        for number in expect(answer.get("gone", []), list):
+            if (offered := self._offered.pop(expect(number, int), None)) is not None:
+                self._offered_numbers.pop(id(offered))
 
     def _decode_other(self, label: str, incoming: Incoming, decoder: Decoder, tag: str, node: Node, depth: int) -> Any:
         if tag in ("shared", "output"):
             return self._tensors.read(decoder, node, incoming)
-        if tag in tensors.BUILDERS:
-            return tensors.BUILDERS[tag](decoder, node, depth)
+        if (build := tensors.BUILDERS.get(tag) or jax_arrays.BUILDERS.get(tag)) is not None:
+            return build(decoder, node, depth)
         if tag == "handle":
             return self._proxy(expect(node["i"], int), expect(node["c"], bool), label)
         if tag == "exception":
             return self.mirrors.build(node)
         if tag == "outside" and label == "callback":  # T's own objects come back as callback arguments only
             number = expect(node["i"], int)
-            if 0 <= number < len(self._offered):
+            if number in self._offered:
                 return self._offered[number]
         raise WireError(f"a value of unknown kind {tag[:20]}")
 
@@ -325,7 +360,7 @@ class Session:
         proxy = self._proxies.get(number)
         if proxy is None:
             if len(self._proxies) >= self._limits.handles:
-                raise WireError("too many objects")
+                raise OverLimit(f"more than {self._limits.handles} objects of the candidate's")
             proxy = self._proxies[number] = self.make_proxy(number, is_callable, label)
             weakref.finalize(proxy, self._released.add, number).atexit = False
         self._released.discard(number)
@@ -352,21 +387,9 @@ def _no_proxy(_: int, __: bool, ___: str) -> Any:  # noqa: FBT001 (stands in for
     raise WireError("no proxies here")
 
 
-def _fields_of(value: Any) -> dict[str, Any] | None:
-    """Return the fields of a namespace or data class of T: they cross as values."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if (
-        type(value) is types.SimpleNamespace
-        or f"{type(value).__module__}.{type(value).__name__}" == "argparse.Namespace"
-    ):
-        return dict(vars(value))
-    return None
-
-
 def _home_of(value: Any) -> str | None:
     """Return the module from which C can take the same function by name, if it is a well-known one."""
-    if isinstance(value, types.FunctionType) and not (value.__module__ or "").startswith(("numpy", "torch")):
+    if isinstance(value, types.FunctionType) and not (value.__module__ or "").startswith(("numpy", "torch", "jax")):
         return None
     name = getattr(value, "__name__", None)
     for home in _NAMED_HOMES:

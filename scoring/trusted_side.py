@@ -16,12 +16,16 @@ from pathlib import Path
 from time import perf_counter  # by name: a grade may count the module's clocks
 from typing import Any
 
-from rcb_agent.scoring import counted_clock
+from rcb_agent.scoring import counted_clock, salt, soft_asserts
 from rcb_agent.scoring.form import Trace
+from rcb_agent.scoring.random_state import START_SEED
+from rcb_agent.scoring.salt import salted
+from rcb_agent.scoring.trusted_declared import KeptValues
 from rcb_agent.scoring.trusted_gates import ComparisonGate
 from rcb_agent.scoring.trusted_proxies import CandidateModules, MissingPackages, StarImports
 from rcb_agent.scoring.trusted_session import Adapter, Session, SessionLimits
-from rcb_agent.scoring.wire import Channel, WireLimits
+from rcb_agent.scoring.value_trace import ValueTrace
+from rcb_agent.scoring.wire import Channel, OverLimit, WireLimits
 
 CHANNEL, VERDICT = 3, 4
 _MESSAGE_LIMIT = 500
@@ -36,6 +40,10 @@ def main(settings: dict[str, Any]) -> None:
     session = Session(channel, SessionLimits(**settings["session"]), Adapter(**settings["adapter"]))
     session.trace = Trace(gold=settings["trace"], live=settings["live"])
     session.trace.skip(settings["skip_form"])
+    session.kept = KeptValues(session.adapter.trusted, settings["kept"])
+    numbers = ValueTrace(settings["skip_values"])
+    if settings["values"]:
+        session.trace.on_entry, session.on_update = numbers.note, numbers.note_update
     gate = ComparisonGate(session.trace, settings["irregular"])
     stars = StarImports(session.trace, settings["names"])
     outcomes = Outcomes(session)
@@ -44,7 +52,8 @@ def main(settings: dict[str, Any]) -> None:
         session.greet()
         _prepare(session, gate, settings)
         sys.meta_path.insert(0, CandidateModules(session, settings["modules"], stars))
-        unittest.TestLoader().loadTestsFromModule(_load_test(settings["test_path"])).run(outcomes)
+        test = _load_test(settings["test_path"], asserts=settings["asserts"])
+        unittest.TestLoader().loadTestsFromModule(test).run(outcomes)
     except BaseException as error:  # noqa: BLE001 (whatever a test file does, the verdict must be told)
         traceback.print_exc()
         load_error = error
@@ -59,15 +68,30 @@ def main(settings: dict[str, Any]) -> None:
         "refused": sorted(session.refused)[:20],
         "trace": session.trace.entries,
         "live": session.trace.live,
+        "values": numbers.values,
+        "updates": numbers.updates,
+        "kept": session.kept.noted,
         "names": stars.taken,
         "irregular": gate.irregular,
         "calls": session.calls,
         "bytes": session.exchanged_bytes,
     }
-    Channel(socket.socket(fileno=VERDICT), WireLimits(json_bytes=64 << 20)).send(verdict)
+    _tell(verdict)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
+
+
+def _tell(verdict: dict[str, Any]) -> None:
+    """Send the verdict; where what crossed is too much to be told, say that in its place."""
+    channel = Channel(socket.socket(fileno=VERDICT), WireLimits(json_bytes=64 << 20))
+    try:
+        channel.send(verdict)
+    except OverLimit as error:
+        nothing: dict[str, Any] = {
+            key: {} for key in ("trace", "live", "names", "values", "updates", "kept", "irregular")
+        }
+        channel.send({**verdict, **nothing, "ended": ("limit", f"the record of the crossings: {error}")})
 
 
 class Outcomes(unittest.TestResult):
@@ -135,18 +159,23 @@ def _prepare(session: Session, gate: ComparisonGate, settings: dict[str, Any]) -
     sys.argv[:] = [settings["test_path"]]
     counted_clock.install(settings["clock"])
     gate.hooks().install()
-    session.states.hooks().install()
+    if not settings["asserts"]:
+        soft_asserts.install()
+    session.states.hooks(salted(START_SEED, settings["salt"])).install()
+    salt.install(settings["salt"])
     sys.meta_path.append(MissingPackages(settings["modules"]))
 
 
-def _load_test(path: str) -> types.ModuleType:
+def _load_test(path: str, *, asserts: bool) -> types.ModuleType:
+    """Import the test file; without ``asserts`` its assert statements are left out, as by ``python -O``."""
     name = Path(path).stem
     spec = importlib.util.spec_from_file_location(name, Path.cwd() / path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    code = compile(Path(path).read_bytes(), str(Path.cwd() / path), "exec", optimize=0 if asserts else 1)
+    exec(code, module.__dict__)  # noqa: S102 (the hidden test)
     return module
 
 

@@ -17,7 +17,9 @@ from rcb_agent.scoring.shared_tensors import TensorBook
 from rcb_agent.scoring.tensors import encode_tensor, holds_numbers, is_tensor, read_tensor
 from rcb_agent.scoring.trusted_errors import RemoteError
 from rcb_agent.scoring.values import Decoder, Encoder, Node, expect
-from rcb_agent.scoring.wire import WireError
+from rcb_agent.scoring.wire import OverLimit, WireError
+
+MOST_GRAPHS, MOST_IN_GRAPH = 20_000, 10_000
 
 AskGradients = Callable[[int, tuple[Any, ...]], Any]
 
@@ -32,8 +34,10 @@ class Outgoing:
 
 @dataclass(slots=True)
 class Incoming:
-    """One answer: its graph's outputs, once they are there; whether it may hold shared tensors, and holds one."""
+    """One answer: by which name the test asked for it; whether it may hold shared tensors, and holds one; its graph's
+    outputs, once they are there."""
 
+    name: str = ""
     may_be_live: bool = False
     is_live: bool = False
     outputs: list[Any] = field(default_factory=list)
@@ -51,6 +55,9 @@ class TrustedTensors:
         self._own = 0
         self._mode: list[Any] | None = None
         self._dead_graphs: set[int] = set()
+        self._graphs = 0
+        self._names: dict[int, str] = {}
+        self._named: dict[str, int] = {}
 
     def begin(self, head: Node, blobs: list[bytes]) -> None:
         """Put into a request, or a callback's answer, what C has not seen of T's tensors and switches."""
@@ -63,6 +70,7 @@ class TrustedTensors:
             head["shared"] = changed
         if self._dead_graphs:
             head["graphs"] = [self._dead_graphs.pop() for _ in range(len(self._dead_graphs))]
+        self._graphs -= len(head.get("graphs", ()))
 
     def write(self, encoder: Encoder, value: Any, outgoing: Outgoing) -> Node | None:
         """Return the node of a tensor, or None for anything else."""
@@ -97,7 +105,11 @@ class TrustedTensors:
         if not incoming.may_be_live:
             raise WireError("a shared tensor where the gold code has none")
         incoming.is_live = True
-        return self._find(decoder, node)
+        found = self._find(decoder, node)
+        if node["i"] not in self._names:  # by what the test asked for: the candidate's own numbers say nothing
+            self._named[incoming.name] = ordinal = self._named.get(incoming.name, 0) + 1
+            self._names[node["i"]] = f"{incoming.name} {ordinal}"
+        return found
 
     def _find(self, decoder: Decoder, node: Node) -> Any:
         number = expect(node["i"], int)
@@ -108,17 +120,29 @@ class TrustedTensors:
                 self._book.add(number, _build_mirror(decoder, node))
         return self._book[number]
 
-    def take(self, changed: Any, decoder: Decoder, *, at_once: bool) -> None:
-        """Take over what C changed in shared tensors, at once or when the next change is taken at once."""
+    def take(self, changed: Any, decoder: Decoder, *, at_once: bool) -> list[tuple[str, Any]]:
+        """Take over what C changed in shared tensors, at once or when the next change is taken at once.
+
+        Return values and gradients that changed, by the names under which the test came to the tensors.
+        """
         with _claims():
-            self._book.take(changed, decoder, at_once=at_once)
+            taken = self._book.take(changed, decoder, at_once=at_once)
+        found: list[tuple[str, Any]] = []
+        for number in taken:
+            if name := f"argument {-number}" if number < 0 else self._names.get(number, ""):
+                tensor = self._book[number]
+                found += [(name, tensor), *([] if tensor.grad is None else [(f"{name} gradient", tensor.grad)])]
+        return sorted(found, key=lambda pair: pair[0])
 
     def attach(self, answer: Node, decoder: Decoder, inputs: list[Any], ask: AskGradients) -> list[Any]:
         """Return the outputs of an answer's graph, joined to T's own tensors and to mirrors of C's."""
         if "graph" not in answer:
             return []
+        self._graphs += 1
         with _claims():
             number = expect(answer["graph"], int)
+            if self._graphs > MOST_GRAPHS or _sizes_of(answer) > MOST_IN_GRAPH:
+                raise OverLimit(f"more than {MOST_GRAPHS} graphs, or than {MOST_IN_GRAPH} tensors in one")
             values = [_read_output(decoder, node) for node in expect(answer.get("outputs"), list)]
             leaves = [self._find(decoder, _shared_node(node)) for node in expect(answer.get("leaves"), list)]
         token = _Token()
@@ -137,7 +161,16 @@ def _claims() -> Iterator[None]:
     """Whatever goes wrong while C's words are read is C's fault."""
     try:
         yield
-    except (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+    except (
+        AttributeError,
+        ImportError,
+        IndexError,
+        KeyError,
+        OverflowError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise WireError(f"not a tensor: {type(error).__name__}") from None
 
 
@@ -146,6 +179,10 @@ def _read_output(decoder: Decoder, node: Any) -> Any:
     if not (value.is_floating_point() or value.is_complex()):
         raise WireError("an output that can have no gradient")
     return value
+
+
+def _sizes_of(answer: Node) -> int:
+    return len(expect(answer.get("outputs"), list)) + len(expect(answer.get("leaves"), list))
 
 
 def _shared_node(node: Any) -> Node:

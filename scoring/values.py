@@ -157,7 +157,7 @@ class Decoder:
         reader = _READERS.get(node["t"])
         try:
             return reader(self, node, depth) if reader else self._other(self, node["t"], node, depth)
-        except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+        except (KeyError, IndexError, TypeError, ValueError, OverflowError, ImportError) as error:
             raise WireError(f"not a value: {type(error).__name__}") from None
 
     def items(self, node: Node, depth: int) -> list[Any]:
@@ -218,7 +218,8 @@ def _read_dict(decoder: Decoder, node: Node, depth: int) -> dict[Any, Any]:
     return result
 
 
-def _read_array(decoder: Decoder, node: Node, _: int) -> Any:
+def read_array(decoder: Decoder, node: Node, _: int = 0) -> Any:
+    """Return a numpy array of dtype ``d``, shape ``s`` and blob ``k``. Raises WireError."""
     import numpy as np
 
     name, shape = expect(node["d"], str), expect(node["s"], list)
@@ -267,8 +268,8 @@ _READERS: dict[str, Callable[[Decoder, Node, int], Any]] = {
     "dict": _read_dict,
     "slice": lambda decoder, node, depth: slice(*decoder.items(node, depth)),
     "ellipsis": lambda _, __, ___: ...,
-    "array": _read_array,
-    "scalar": lambda decoder, node, depth: _read_array(decoder, node, depth)[()],
+    "array": read_array,
+    "scalar": lambda decoder, node, depth: read_array(decoder, node, depth)[()],
     "dtype": lambda _, node, __: _dtype(expect(node["v"], str)),
     "type": _read_type,
 }

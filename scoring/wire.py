@@ -14,6 +14,7 @@ from typing import Any
 
 HEADER = struct.Struct("<II")
 _CHUNK = 1 << 20
+MAX_BLOBS = 1 << 16
 
 
 class WireError(Exception):
@@ -26,6 +27,10 @@ class PeerGone(WireError):
 
 class PeerSlow(WireError):
     """The other process did not answer in time."""
+
+
+class OverLimit(WireError):
+    """The other side used more than one grade may: the message names what, and how much there may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ class Channel:
         parts = list(blobs)
         text = json.dumps({**head, "b": [len(part) for part in parts]}, separators=(",", ":")).encode("ascii")
         size = sum(map(len, parts))
-        self._admit(len(text), size)
+        self._admit(len(text), size, OverLimit)
         try:
             self._end.settimeout(self._left())
             self._end.sendall(b"".join((HEADER.pack(len(text), size), text, *parts)))
@@ -63,16 +68,16 @@ class Channel:
     def receive(self) -> tuple[dict[str, Any], list[bytes]]:
         """Return the next frame: its JSON object without the lengths, and its blobs."""
         text_size, blob_size = HEADER.unpack(self._read(HEADER.size))
-        self._admit(text_size, blob_size)
+        self._admit(text_size, blob_size, WireError)  # the other side's own channel would have refused it
         head = parse_head(self._read(text_size))
         return head, _cut(self._read(blob_size), head.pop("b", None))
 
-    def _admit(self, text_size: int, blob_size: int) -> None:
+    def _admit(self, text_size: int, blob_size: int, kind: type[WireError]) -> None:
         if text_size > self._limits.json_bytes or blob_size > self._limits.blob_bytes:
-            raise WireError(f"a frame of {text_size} + {blob_size} bytes is over the limit")
+            raise kind(f"a frame of {text_size} + {blob_size} bytes is over the limit")
+        if self.total + text_size + blob_size > self._limits.total_bytes:
+            raise OverLimit(f"more than {self._limits.total_bytes} bytes were exchanged")
         self.total += text_size + blob_size
-        if self.total > self._limits.total_bytes:
-            raise WireError(f"more than {self._limits.total_bytes} bytes were exchanged")
 
     def _left(self) -> float | None:
         if self.deadline is None:
@@ -82,7 +87,7 @@ class Channel:
             raise PeerSlow("the time is up")
         return left
 
-    def _read(self, size: int) -> bytes:
+    def _read(self, size: int) -> bytearray:
         buffer = bytearray()
         while len(buffer) < size:
             try:
@@ -95,10 +100,10 @@ class Channel:
             if not part:
                 raise PeerGone("the other side is gone")
             buffer += part
-        return bytes(buffer)
+        return buffer
 
 
-def parse_head(text: bytes) -> dict[str, Any]:
+def parse_head(text: bytes | bytearray) -> dict[str, Any]:
     """Return the JSON object of a frame. Floats never travel as JSON numbers, so one is an error."""
     try:
         head = json.loads(text, parse_float=_refuse_number, parse_constant=_refuse_number)
@@ -113,13 +118,17 @@ def _refuse_number(text: str) -> float:
     raise ValueError(text)
 
 
-def _cut(body: bytes, lengths: Any) -> list[bytes]:
+def _cut(body: bytearray, lengths: Any) -> list[bytes]:
+    """Return the blobs; the body is taken apart, so that it is not there twice."""
     if type(lengths) is not list or not all(type(length) is int and length >= 0 for length in lengths):
         raise WireError("no blob lengths")
+    if len(lengths) > MAX_BLOBS:
+        raise OverLimit(f"more than {MAX_BLOBS} blobs in a frame")
     if sum(lengths) != len(body):
         raise WireError("the blob lengths do not add up")
-    blobs, start = [], 0
-    for length in lengths:
-        blobs.append(body[start : start + length])
-        start += length
-    return blobs
+    blobs = []
+    for length in reversed(lengths):
+        start = len(body) - length
+        blobs.append(bytes(memoryview(body)[start:]))
+        del body[start:]
+    return blobs[::-1]

@@ -54,6 +54,18 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueRules:
+    """That the numbers of all crossings are compared with the gold code's: ``atol + rtol * |gold|`` apart at most.
+
+    ``skip`` lists labels whose numbers honest code may have otherwise, such as those that depend on the order of draws.
+    """
+
+    rtol: float = 1e-4
+    atol: float = 1e-6
+    skip: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class GradingRules:
     """What a paper declares about its grading (``rcb-agent.yaml``, key ``grading``).
 
@@ -66,7 +78,14 @@ class GradingRules:
     a call; plain functions may always be called. ``skip_form`` lists labels whose results
     may differ in form from the gold's. ``seconds`` limits one grade (wall). ``clock``, if not 0, makes each
     reading of the time module's clocks advance by that many seconds and no more, on both sides: for code that
-    stops on measured time, whose results would depend on how fast the machine is.
+    stops on measured time, whose results would depend on how fast the machine is. ``values``: see ValueRules; with
+    ``asserts`` False they decide alone, for tests that hold floats recorded on another machine.
+
+    ``plain`` maps a class of the candidate's file to the reference's, which the tests get in its place; ``by_value`` names
+    classes of trusted objects that go to the candidate whole; ``weights`` maps a call of ``state_dict`` to the reference
+    class that is built in its place, whose weights the candidate is given; ``trusted`` lists labels of attributes and calls
+    whose values are the gold code's; ``prelude`` is Python that runs before the candidate's file does, on its side; with
+    ``salt`` False the seeds of its tests are never salted. See docs/adapters.md.
     """
 
     in_place: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -75,6 +94,14 @@ class GradingRules:
     skip_form: tuple[str, ...] = ()
     seconds: float = 60.0
     clock: float = 0.0
+    values: ValueRules | None = None
+    asserts: bool = True
+    plain: Mapping[str, str] = field(default_factory=dict)
+    by_value: tuple[str, ...] = ()
+    weights: Mapping[str, str] = field(default_factory=dict)
+    trusted: tuple[str, ...] = ()
+    prelude: str = ""
+    salt: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +134,10 @@ class Withheld:
 
 @dataclass(frozen=True, slots=True)
 class PaperInfo:
-    """What ``papers.yaml`` and ``rcb-agent.yaml`` say of a paper; dates are ISO strings or empty."""
+    """What ``papers.yaml`` and ``rcb-agent.yaml`` say of a paper; dates are ISO strings or empty.
+
+    ``flows`` answers whether anything that a candidate returns flows into the reference or an expected value.
+    """
 
     id: str
     title: str
@@ -119,6 +149,7 @@ class PaperInfo:
     first_commit_date: str = ""
     licence: str = ""
     verified_by: str = ""
+    flows: str = ""
 
 
 @dataclass(frozen=True, slots=True)

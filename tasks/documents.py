@@ -1,5 +1,6 @@
 """Reads YAML so that a mistake can be named by file, line and key, and checks it against a JSON Schema."""
 
+import difflib
 import json
 from collections.abc import Iterator
 from importlib.resources import files
@@ -39,12 +40,39 @@ class Document:
 
         validator = Draft202012Validator(json.loads((files("rcb_agent.tasks") / "schema" / schema).read_text("utf-8")))
         errors = validator.iter_errors(self.data if base == () else data)
-        return [self.fault((*base, *error.absolute_path), _clip(error.message)) for error in errors]
+        return [self.fault((*base, *error.absolute_path), _clip(_explain(error))) for error in errors]
+
+
+def _explain(error: Any) -> str:
+    """Say what is wrong in words of the schema: which keys are known, what a text should look like."""
+    if error.validator == "additionalProperties" and error.validator_value is False:
+        known = sorted(error.schema.get("properties", {}))
+        strays = [key for key in error.instance if key not in known]
+        return (
+            " ".join(f"{key!r} is no key here{_nearest(key, known)};" for key in strays) + f" known: {', '.join(known)}"
+        )
+    if error.validator == "pattern" and "description" in error.schema:
+        return f"{error.instance!r} is not {error.schema['description']}"
+    if error.validator == "dependentRequired":
+        key, needed = next(
+            (key, name)
+            for key, names in error.validator_value.items()
+            for name in names
+            if key in error.instance and name not in error.instance
+        )
+        about = error.schema["properties"][needed].get("description", "")
+        return f"{key} needs {needed} beside it: {about}"
+    return str(error.message)
+
+
+def _nearest(key: Any, known: list[str]) -> str:
+    near = difflib.get_close_matches(str(key), known, 1)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def _clip(message: str) -> str:
     line = " ".join(message.split())
-    return line if len(line) <= 200 else f"{line[:100]} ... {line[-90:]}"
+    return line if len(line) <= 400 else f"{line[:200]} ... {line[-190:]}"
 
 
 class _TextLoader(yaml.SafeLoader):

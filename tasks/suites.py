@@ -15,7 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from rcb_agent.errors import TaskError
-from rcb_agent.tasks.base import Answer, Fault, GradingRules, PaperInfo, Problem, SourceFile, Task, Withheld
+from rcb_agent.tasks.base import (
+    Answer,
+    Fault,
+    GradingRules,
+    PaperInfo,
+    Problem,
+    SourceFile,
+    Task,
+    ValueRules,
+    Withheld,
+)
 from rcb_agent.tasks.documents import Document, read_document
 from rcb_agent.tasks.folders import Folder, FolderError, module_name, read_folder, split_support
 from rcb_agent.tasks.markers import Blank, MarkerError, find_blanks, strip_markers
@@ -262,6 +272,7 @@ def _paper_info(entry: dict[str, Any], own: dict[str, Any]) -> PaperInfo:
         first_commit_date=text("first_commit_date"),
         licence=str(own.get("licence", "")),
         verified_by=str(own.get("verified_by", "")),
+        flows=str(own.get("grading", {}).get("flows", "")),
     )
 
 
@@ -273,6 +284,21 @@ def _grading_rules(own: dict[str, Any]) -> GradingRules:
         skip_form=tuple(own.get("skip_form", ())),
         seconds=float(own.get("seconds", GradingRules().seconds)),
         clock=float(own.get("clock", GradingRules().clock)),
+        values=_value_rules(own["values"]) if "values" in own else None,
+        asserts=own.get("asserts", True),
+        plain=dict(own.get("plain", {})),
+        by_value=tuple(own.get("by_value", ())),
+        weights=dict(own.get("weights", {})),
+        trusted=tuple(own.get("trusted", ())),
+        prelude=str(own.get("prelude", "")),
+        salt=own.get("salt", True),
+    )
+
+
+def _value_rules(own: dict[str, Any]) -> ValueRules:
+    usual = ValueRules()
+    return ValueRules(
+        float(own.get("rtol", usual.rtol)), float(own.get("atol", usual.atol)), tuple(own.get("skip", usual.skip))
     )
 
 

@@ -90,7 +90,7 @@ def trace_of(*values: Any, room: int = 1 << 20) -> Trace:
     trace = Trace(room)
     trace.current = "t"
     for value in values:
-        trace.note("f()", form_of(value))
+        trace.note("f()", value)
     return trace
 
 

@@ -24,6 +24,10 @@ def answer(result: Any, *blobs: bytes, **more: Any) -> bytes:
     return frame({"q": 1, "r": result, "w": [], **more}, *blobs)
 
 
+def frame_of_blobs(count: int) -> bytes:
+    return frame({"q": 1, "r": {"t": "none"}, "w": []}, *[b""] * count)
+
+
 def nested(depth: int) -> Any:
     node: Any = {"t": "none"}
     for _ in range(depth):
@@ -73,6 +77,17 @@ BROKEN: dict[str, bytes] = {
     "a list as key": answer({"t": "dict", "v": [[{"t": "list", "v": []}, {"t": "none"}]]}),
     "a type that runs": answer({"t": "type", "v": "builtins.eval"}),
     "a type of a module": answer({"t": "type", "v": "os.system"}),
+    "a tensor": answer({"t": "tensor", "d": "float32", "s": [1], "k": 0}, b"\0" * 4),
+    "a shared tensor": answer(
+        {"t": "shared", "i": 1, "d": "float32", "s": [1], "k": 0, "rg": False, "p": False}, b"\0" * 4
+    ),
+    "a graph": answer(
+        {"t": "none"}, b"\0" * 4, graph=1, outputs=[{"t": "tensor", "d": "float32", "s": [1], "k": 0}], leaves=[]
+    ),
+    "a jax array": answer({"t": "jax", "d": "float32", "s": [1], "k": 0}, b"\0" * 4),
+    "a random key of strange kind": answer({"t": "jax_key", "n": "os", "v": {"t": "none"}}),
+    "gone objects of a strange kind": answer({"t": "none"}, gone=["x"]),
+    "too many blobs": frame_of_blobs(1 << 17),
     "T's own object as result": answer({"t": "outside", "i": 0}),
     "a handle without a number": answer({"t": "handle", "i": "x", "c": True}),
     "an exception class of a strange name": answer({"t": "exception", "n": "a b", "i": 1, "v": []}),
@@ -110,7 +125,7 @@ def test_a_broken_answer_ends_the_session_for_good(reply: bytes) -> None:
             ask(session)
         ended = session.ended
         assert ended is not None
-        assert ended[0] in ("protocol", "candidate_exited")
+        assert ended[0] in ("protocol", "limit", "candidate_exited")
         with pytest.raises(RemoteError, match="over"):
             ask(session)
         assert session.ended == ended
@@ -163,7 +178,7 @@ def test_callbacks_are_counted() -> None:
     with peer(flood) as session:
         with pytest.raises(RemoteError):
             session.ask(Request("call", 1, arguments=(lambda x: x,), label="f()"))
-        assert session.ended == ("protocol", "more than 50 callbacks")
+        assert session.ended == ("limit", "more than 50 callbacks")
 
 
 def test_total_bytes_are_bounded() -> None:
@@ -182,7 +197,7 @@ def test_total_bytes_are_bounded() -> None:
         with pytest.raises(RemoteError, match="bytes were exchanged"):
             ask_often(session)
         assert session.ended is not None
-        assert session.ended[0] == "protocol"
+        assert session.ended[0] == "limit"
 
 
 def test_garbage_after_a_right_answer_is_not_taken_for_the_next() -> None:

@@ -143,8 +143,8 @@ def test_a_candidate_does_not_choose_what_is_in_place(grader: SplitGrader, skipp
 def test_what_was_written_back_is_traced_with_its_whole_label() -> None:
     """The same name under another path is another rule."""
     gold, seen = Trace(), Trace()
-    gold.note_in_place("Optimizer().step()", [0])
-    seen.note_in_place("Planner().step()", [0])
+    gold.note_in_place("Optimizer().step()", [0], [])
+    seen.note_in_place("Planner().step()", [0], [])
     kept = stable_part(gold.entries, gold.entries)
     assert first_difference(kept, gold.entries) == ""
     assert first_difference(kept, seen.entries)

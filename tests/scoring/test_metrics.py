@@ -69,6 +69,15 @@ def test_form_failures_are_counted_apart() -> None:
     """Every rate can be had without the form gate."""
     summary = summarise([Row("p/a", "p", 1, 0, "failed", form_only=True), Row("p/b", "p", 1, 0, "passed")])
     assert (summary.form_only, summary.pass_rate, summary.pass_rate_without_form) == (1, 50.0, 100.0)
+    assert (summary.values_only, summary.pass_rate_without_values) == (0, 50.0)
+
+
+def test_value_failures_are_counted_apart() -> None:
+    """Every rate can be had without the comparison with the gold's values."""
+    summary = summarise([Row("p/a", "p", 3, 0, "failed", values_only=True), Row("p/b", "p", 1, 0, "passed")])
+    assert (summary.values_only, summary.form_only) == (1, 0)
+    assert (summary.scaled_pass_rate, summary.scaled_pass_rate_without_values) == (25.0, 100.0)
+    assert summary.scaled_pass_rate_without_form == 25.0
 
 
 def test_outermost_leaves_nested_blanks_out() -> None:

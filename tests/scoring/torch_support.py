@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,15 +39,16 @@ def make_torch_grader(cache: Path) -> SplitGrader:
     return SplitGrader(OPEN, lambda _: load_runtime("minp"), cache=cache, warm=warm())
 
 
-def run_in_runtime(script: str) -> Any:
+def run_in_runtime(script: str, *, with_candidate: bool = False, extra: Mapping[str, str] | None = None) -> Any:
     """Run ``main(settings)`` of a script beside the grader's own modules in the runtime's Python; return what it prints.
 
     The modules are there under the names they have in a sandbox (``split.tensors``).
     """
     runtime = torch_runtime()
     assert runtime is not None
-    modules = [*programs.program("trusted").modules, ("split.script", script)]
-    program = {"modules": modules, "settings": {}}
+    sides = ("trusted", "candidate") if with_candidate else ("trusted",)
+    modules = dict(module for side in sides for module in programs.program(side).modules)
+    program = {"modules": [*modules.items(), *(extra or {}).items(), ("split.script", script)], "settings": {}}
     command = [str(runtime.python), "-I", "-B", "-c", programs.BOOTSTRAP]
     done = subprocess.run(command, input=json.dumps(program).encode(), capture_output=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr.decode()[-2000:]

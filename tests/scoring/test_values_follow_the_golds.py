@@ -1,0 +1,232 @@
+"""Guards: a candidate that owns what the expected values are made of, and so chooses both sides of the comparison."""
+
+import pytest
+
+from rcb_agent.scoring.base import FAILED, PASSED
+from rcb_agent.scoring.gold_values import Tolerance, difference
+from rcb_agent.scoring.split import SplitGrader
+from rcb_agent.scoring.value_trace import describe, places
+from rcb_agent.tasks.base import GradingRules, Task, ValueRules
+from tests.scoring.support import SANDBOXED, grade_text, make_task
+
+GOLD = """
+import math
+import numpy as np
+
+class Layer:
+    def __init__(self, size):
+        # <paper2code name="start">
+        self.alpha = 0.7
+        self.weight = np.full(size, 0.5)
+        # </paper2code name="start">
+
+    def forward(self, x):
+        return np.tanh(self.alpha * x) * self.weight
+
+    def noise(self, n):
+        return np.random.default_rng().normal(size=n)
+
+def sizes(n):
+    return np.arange(n)
+
+def double_in_place(x):
+    x *= 2
+"""
+
+TEST = """
+import unittest
+import numpy as np
+from model import Layer, double_in_place, sizes
+
+class TestLayer(unittest.TestCase):
+    def test_forward(self):
+        layer, x = Layer(4), np.random.default_rng(3).normal(size=(3, 4))
+        expected = np.tanh(layer.alpha * x) * layer.weight
+        self.assertTrue(np.allclose(layer.forward(x), expected))
+
+    def test_noise(self):
+        self.assertEqual(Layer(2).noise(3).shape, (3,))
+
+    def test_sizes(self):
+        self.assertEqual(sizes(5).shape, (5,))
+
+    def test_in_place(self):
+        x = np.ones(3)
+        double_in_place(x)
+        self.assertTrue((x > 1).all())
+"""
+
+START, FORWARD = "self.weight = np.full(size, 0.5)", "return np.tanh(self.alpha * x) * self.weight"
+IN_PLACE = {"double_in_place()": (0,)}
+COMPARED = GradingRules(values=ValueRules(), in_place=IN_PLACE)
+
+CHEATS = {
+    "zeros on both sides": ((START, "self.weight = np.zeros(size)"), (FORWARD, "return np.zeros(x.shape)")),
+    "another scale": ((START, "self.weight = np.full(size, 0.51)"),),
+    "another plain float": (("self.alpha = 0.7", "self.alpha = 0.7002"),),
+    "another int in an array": (("return np.arange(n)", "return np.arange(n) + (np.arange(n) == 4)"),),
+    "another in-place result": (("x *= 2", "x *= 3"),),
+}
+
+HONEST = {
+    "another order of operations": (
+        (FORWARD, "z = np.exp(2 * self.alpha * x); return self.weight * (z - 1) / (z + 1)"),
+    ),
+    "float32": ((FORWARD, "return (np.tanh(self.alpha * x).astype('float32') * self.weight.astype('float32'))"),),
+    "a numpy scalar": (("self.alpha = 0.7", "self.alpha = np.float64(0.7)"),),
+    "other draws": ((".normal(size=n)", ".standard_normal(2 * n)[:n]"),),
+    "rounding": (("self.alpha = 0.7", "self.alpha = 0.1 + 0.6"),),
+    "a helper": ((FORWARD, "return self.act(x) * self.weight\n    def act(self, x): return np.tanh(x * self.alpha)"),),
+    "looks around, compares, prints, threads": (
+        (
+            FORWARD,
+            (
+                "import gc, inspect, sys, threading; gc.collect(); inspect.stack(); print('3 failed'); found = []; "
+                "thread = threading.Thread(target=lambda: found.append(np.tanh(self.alpha * x))); "
+                "thread.start(); thread.join(); return found[0] * self.weight"
+            ),
+        ),
+        ("class Layer:", "class Layer:\n    def __eq__(self, other): return True\n    __hash__ = None\n"),
+    ),
+    "takes most of its time": ((FORWARD, f"import time; time.sleep(6); {FORWARD}"),),
+}
+
+
+def change(*pairs: tuple[str, str]) -> str:
+    text = GOLD
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+def task_of(rules: GradingRules, test: str = TEST) -> Task:
+    return make_task(GOLD, test, rules=rules)
+
+
+pytestmark = SANDBOXED
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_what_satisfies_the_tests_alone_fails(grader: SplitGrader, name: str) -> None:
+    """Each passes every test, as it would in one process; the values say no, and say where."""
+    text = change(*CHEATS[name])
+    assert grade_text(grader, task_of(GradingRules(in_place=IN_PLACE)), text).verdict == PASSED
+    grade = grade_text(grader, task_of(COMPARED), text)
+    assert (grade.verdict, grade.reason, grade.values_only, grade.form_only) == (FAILED, "values", True, False)
+    assert "crossing" in grade.message
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_rewrites_have_the_golds_values(grader: SplitGrader, name: str) -> None:
+    """Rounding, float width and what two runs of the gold code differ in are no difference."""
+    rules = GradingRules(values=ValueRules(skip=("Layer().noise()",)), in_place=IN_PLACE, seconds=10)
+    found = grade_text(grader, task_of(rules), change(*HONEST[name]))
+    assert (found.verdict, found.flags, found.message) == (PASSED, (), "")
+
+
+RELABELLED = """
+import unittest
+import numpy as np
+from model import Layer
+
+class TestLayer(unittest.TestCase):
+    def test_all(self):
+        layer, x = Layer(4), np.random.default_rng(3).normal(size=(3, 4))
+        layer.noise(2)
+        self.assertTrue(np.allclose(layer.forward(x), np.tanh(layer.alpha * x) * layer.weight))
+"""
+
+BOTH = """
+class Layer(Layer):
+    def __init__(self, size):
+        super().__init__(size)
+        self.noise = self.forward = lambda x: np.zeros(2 if isinstance(x, int) else x.shape)
+"""
+
+
+def test_a_candidate_cannot_choose_what_is_skipped(grader: SplitGrader) -> None:
+    """One object under two names keeps the label of the first; which crossing is skipped is the gold run's word."""
+    task = task_of(GradingRules(values=ValueRules(skip=("Layer().noise()",))), RELABELLED)
+    zeros = change((START, "self.weight = np.zeros(size)"), (FORWARD, "return np.zeros(x.shape)"))
+    assert grade_text(grader, task, GOLD).verdict == PASSED
+    assert grade_text(grader, task, change(*HONEST["other draws"])).verdict == PASSED
+    assert grade_text(grader, task, zeros + BOTH).reason == "values"
+    only_forward = change((START, "self.weight = np.full(size, 0.5)")) + BOTH.replace("x.shape)", "x.shape) + 1e-9")
+    assert grade_text(grader, task, only_forward).verdict == FAILED
+
+
+RECORDED = """
+import unittest
+import numpy as np
+from numpy.testing import assert_allclose
+from model import Layer
+
+class TestRecorded(unittest.TestCase):
+    def test_forward(self):
+        out = Layer(2).forward(np.ones(2))
+        self.assertEqual(out.tolist(), [0.3021839, 0.3021839])
+        assert_allclose(out, [0.3021839, 0.3021839], rtol=1e-12)
+        assert out[0] == 0.3021839
+
+    def test_refuses(self):
+        with self.assertRaises(Exception):
+            Layer("x")
+"""
+
+
+def test_recorded_floats_of_another_machine(grader: SplitGrader) -> None:
+    """With ``asserts: false`` the gold passes, a wrong value and a swallowed error do not."""
+    assert grade_text(grader, task_of(GradingRules(), RECORDED), GOLD).reason == "gold_fails"
+    rules = GradingRules(values=ValueRules(), asserts=False)
+    task = task_of(rules, RECORDED)
+    assert grade_text(grader, task, GOLD).verdict == PASSED
+    assert grade_text(grader, task, change((START, "self.weight = np.full(size, 0.4)"))).reason == "values"
+    assert grade_text(grader, task, change((START, "self.weight = np.ones(2)"))).verdict == FAILED
+    swallow = change((START, "self.weight = np.full(size, 0.5) if size != 'x' else None"))
+    assert grade_text(grader, task, swallow).reason == "tests_failed"
+    assert grade_text(grader, task, change((FORWARD, "return None"))).verdict == FAILED
+
+
+def test_nothing_decides_without_a_stable_value(grader: SplitGrader) -> None:
+    """Where asserts are off and no value of the gold's own repeats, the task is not measured."""
+    test = "import unittest\nfrom model import Layer\nclass T(unittest.TestCase):\n    def test(self): Layer(1)\n"
+    grade = grade_text(grader, task_of(GradingRules(values=ValueRules(), asserts=False), test), GOLD)
+    assert (grade.reason, "nothing decides" in grade.message) == ("gold_fails", True)
+
+
+def differ(gold: object, seen: object, most: int = 100) -> bool:
+    one, two = describe(gold, most), describe(seen, most)
+    return bool(difference(one, two, Tolerance(1e-4, 1e-6)))
+
+
+def test_numbers_agree_as_allclose_has_it() -> None:
+    """Rounding agrees, ints exactly, NaN with NaN, an int for an integral float."""
+    nan, inf = float("nan"), float("inf")
+    same = [(1.0, 1.00005), (2.0, 2), (3, 3.0), ([1.0, nan], (1.0, nan)), (inf, inf), (True, 1), (1 << 5000, 1 << 5000)]
+    same += [({"b": 1.0, "a": 2.0}, {"a": 2.0, "b": 1.0}), ({1.0, 2.0}, {2.0, 1.0}), (1j, 1j), ("text", "text")]
+    assert [pair for pair in same if differ(*pair)] == []
+    other = [(1.0, 1.001), (100_000, 100_001), (1.0, nan), (nan, 1.0), (inf, -inf), (inf, 1e308), ([1.0], [1.0, 1.0])]
+    other += [(1.0, None), (1j, -1j), (0.0, 1e-5), ([1.0, 2.0], [2.0, 1.0])]
+    assert [pair for pair in other if not differ(*pair)] == []
+
+
+def test_a_sample_stands_for_many_numbers() -> None:
+    """What is kept of a large value is small; a change of all, of half and of one large number is seen."""
+    import numpy as np
+
+    gold = np.random.default_rng(0).normal(size=100_000)
+    kept = describe(gold, 512)
+    assert kept is not None
+    assert len(str(kept)) < 7000
+    assert not differ(gold, gold * (1 + 5e-5), 512)
+    half, one = gold.copy(), gold.copy()
+    half[::2], one[777] = 0, 1e4
+    assert [differ(gold, seen, 512) for seen in (-gold, half, one, gold[::-1])] == [True] * 4
+    assert not differ(gold.tolist(), gold, 512)
+    unseen = [place for place in range(1000) if place not in places(100_000, 512)][:2]
+    balanced = gold.copy()
+    balanced[unseen[0]] += 50
+    balanced[unseen[1]] -= 50
+    assert differ(gold, balanced, 512)
+    assert difference(kept, describe(gold, 64), Tolerance(1e-4, 1e-6)) == ""

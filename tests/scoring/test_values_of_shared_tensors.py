@@ -1,0 +1,122 @@
+"""Guards: parameters that a candidate sets to what makes its wrong results right, at once or behind the test's back."""
+
+import pytest
+
+from rcb_agent.scoring.base import PASSED, Grade
+from rcb_agent.scoring.split import SplitGrader
+from rcb_agent.tasks.base import GradingRules, Task, ValueRules
+from tests.scoring.support import grade_text, make_task
+from tests.scoring.torch_support import NEEDS_TORCH, make_torch_grader
+
+pytestmark = NEEDS_TORCH
+
+GOLD = """
+import torch
+from torch import nn
+
+class Layer(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        # <paper2code name="start">
+        self.alpha = nn.Parameter(torch.ones(1) * 0.5)
+        self.weight = nn.Parameter(torch.ones(size))
+        # </paper2code name="start">
+
+    def forward(self, x):
+        return torch.tanh(self.alpha * x) * self.weight
+
+    @torch.no_grad()
+    def clip(self):
+        self.weight.clamp_(max=0.75)
+        return self
+"""
+
+TEST = """
+import unittest
+import torch
+from model import Layer
+
+class TestLayer(unittest.TestCase):
+    def test_forward(self):
+        torch.manual_seed(1)
+        x, layer = torch.randn(3, 4), Layer(4)
+        self.assertTrue(torch.allclose(layer(x), torch.tanh(layer.alpha * x) * layer.weight))
+
+    def test_clip(self):
+        x, layer = torch.ones(4), Layer(4)
+        before, alpha = layer.weight.detach().clone(), layer.alpha
+        layer.clip()
+        self.assertFalse(torch.equal(layer.weight, before))
+        self.assertEqual(layer.weight.tolist(), [layer.weight[0].item()] * 4)
+        self.assertIs(layer.alpha, alpha)
+
+    def test_learns(self):
+        x, layer = torch.ones(2, 4), Layer(4)
+        first = layer.alpha.detach().clone()
+        optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            ((layer(x) - 1) ** 2).sum().backward()
+            optimizer.step()
+        self.assertFalse(torch.allclose(layer.alpha, first))
+"""
+
+FORWARD = "return torch.tanh(self.alpha * x) * self.weight"
+WEIGHT = "self.weight = nn.Parameter(torch.ones(size))"
+CLIP = "self.weight.clamp_(max=0.75)"
+
+WEIGHT_0 = (
+    (WEIGHT, "self.weight = nn.Parameter(torch.zeros(size))"),
+    (FORWARD, "return self.alpha * x * self.weight"),
+    (CLIP, "self.weight.fill_(0.5)"),
+)
+CHEATS = {
+    "set behind the test's back": ((CLIP, "self.weight.zero_()"),),
+    "another gradient": ((FORWARD, "return torch.tanh(self.alpha * x) * (2 * self.weight - self.weight.detach())"),),
+    "one more parameter moved": ((CLIP, f"{CLIP}; self.alpha.zero_()"),),
+}
+HONEST = (
+    ("self.alpha = nn.Parameter(torch.ones(1) * 0.5)\n", "weight = torch.ones(size)\n"),
+    (
+        WEIGHT,
+        "self.alpha = nn.Parameter(torch.full((1,), 0.5)); self.weight = nn.Parameter(weight); self.calls = 0",
+    ),
+    (FORWARD, "z = 2 * self.alpha * x; return self.weight * (2 * torch.sigmoid(z) - 1)"),
+    (CLIP, "self.weight.data = torch.minimum(self.weight.data, torch.tensor(0.75)); self.calls += 1"),
+)
+
+
+COMPARED = GradingRules(values=ValueRules())
+
+
+@pytest.fixture(scope="module")
+def torch_grader(tmp_path_factory: pytest.TempPathFactory) -> SplitGrader:
+    return make_torch_grader(tmp_path_factory.mktemp("preflight"))
+
+
+def grade(grader: SplitGrader, rules: GradingRules, *pairs: tuple[str, str]) -> Grade:
+    text = GOLD
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    task: Task = make_task(GOLD, TEST, rules=rules)
+    return grade_text(grader, task, text)
+
+
+def test_the_known_cheat_passes_the_tests_alone(torch_grader: SplitGrader) -> None:
+    """Weights of zero make zeros right: only the comparison with the gold's values sees it."""
+    assert grade(torch_grader, GradingRules(), *WEIGHT_0).verdict == PASSED
+    found = grade(torch_grader, COMPARED, *WEIGHT_0)
+    assert (found.reason, found.values_only) == ("values", True)
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_chosen_parameters_fail(torch_grader: SplitGrader, name: str) -> None:
+    """Each satisfies every assertion of the tests."""
+    assert grade(torch_grader, COMPARED, *CHEATS[name]).reason == "values"
+
+
+def test_honest_parameters_pass(torch_grader: SplitGrader) -> None:
+    """Another order of parameters and operations, a buffer of its own and another way to change a weight."""
+    found = grade(torch_grader, COMPARED, *HONEST)
+    assert (found.verdict, found.message) == (PASSED, "")

@@ -207,6 +207,9 @@ def test_what_a_command_has(open_box: OpenBox) -> None:
     box = open_box(limits=Limits(cpus=0.5))
     shown = box.run(["python", "-c", STATUS], timeout=20).text().split()
     assert shown == ["0" * 16] * 5 + ["1", "2"]
+    for place in ("/sys/devices", "/sys/class", "/proc/acpi", "/dev/mqueue"):
+        assert box.run(["ls", place], timeout=20).stdout == b"", place
+    assert box.run(["cat", "/etc/resolv.conf"], timeout=20).stdout == b""
     assert box.run(["sh", "-c", "id -u; ls /var/run/docker.sock /run/docker.sock"], timeout=20).stdout == b"64100\n"
     code = (
         "import os, time\nfor _ in range(2):\n    if os.fork() == 0: break\n"

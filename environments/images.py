@@ -60,7 +60,7 @@ sys.exit(subprocess.run([{PYTHON!r}, "-I", "-B", "-c", *sys.argv[1:]]).returncod
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image of a runtime: its name and id, and the id of what it was built on."""
+    """An image of a runtime: its name (a hash of what it is made of) and id, and the id of what it was built on."""
 
     name: str
     id: str

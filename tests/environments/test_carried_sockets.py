@@ -68,12 +68,21 @@ def test_what_a_command_leaves_arrives_and_the_next_one_goes_on(
 ) -> None:
     """A command that writes and ends at once has written; the socket is still open for the next."""
     box, ours = joined
-    code = "import socket; socket.socket(fileno=3).sendall(b'x' * 100_000)"
-    for _ in range(2):
-        assert box.run(["python", "-c", code], timeout=10).exit_code == 0
-        left = 100_000
+    got: list[int] = []
+
+    def read(left: int) -> None:
+        time.sleep(0.5)  # slower than the command, which has ended by then where its bytes are carried
         while left:
             left -= len(ours.recv(left))
+        got.append(left)
+
+    code = "import socket; socket.socket(fileno=3).sendall(b'x' * 900_000)"
+    for _ in range(2):
+        reader = threading.Thread(target=read, args=(900_000,))
+        reader.start()
+        assert box.run(["python", "-c", code], timeout=10).exit_code == 0
+        reader.join(20)
+    assert got == [0, 0]
     ours.sendall(b"for the next")
     shown = box.run(["python", "-c", "import socket; print(socket.socket(fileno=3).recv(99))"], timeout=10)
     assert shown.stdout == b"b'for the next'\n"

@@ -159,12 +159,12 @@ def test_only_the_dead_owners_containers_are_reaped(planted: Callable[..., str])
 
 def test_only_our_own_images_are_found(bare_image: str) -> None:
     """An image that somebody made of one of ours has its labels, and another name."""
-    engine = connect()
-    engine.tag(bare_image, "somebodys-own", "1")
+    engine, own = connect(), f"somebodys-own-{os.getpid()}"
+    engine.tag(bare_image, own, "1")
     try:
         names = [image.name for image in own_images()]
     finally:
-        engine.remove_image("somebodys-own:1", noprune=True)
+        engine.remove_image(f"{own}:1", noprune=True)
     assert names
     assert all(name.startswith("rcb-agent/") for name in names)
 
@@ -235,15 +235,15 @@ def test_an_engine_runtime_that_is_not_there_is_said(runtime: Runtime, bare_imag
 
 def test_a_base_image_that_does_not_do_is_said(runtime: Runtime, base_image: str) -> None:
     """Not there, with volumes, without a Python or git, with another Python: one line each."""
-    engine = connect()
+    engine, place = connect(), f"rcb-agent-test-base-{os.getpid()}"
 
     def derived(name: str, *changes: str, words: list[str] | None = None) -> str:
         made = engine.create_container(base_image, words or ["true"], user="0:0")["Id"]
         engine.start(made)
         engine.wait(made)
-        engine.commit(made, "rcb-agent-test-base", name, changes=list(changes))
+        engine.commit(made, place, name, changes=list(changes))
         engine.remove_container(made)
-        return f"rcb-agent-test-base:{name}"
+        return f"{place}:{name}"
 
     broken = {
         derived("volumes", "VOLUME /data"): "declares volumes",

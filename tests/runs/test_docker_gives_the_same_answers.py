@@ -1,5 +1,6 @@
 """Guards: a verdict that depends on which isolated sandbox it was found in, and docker faults that are scores."""
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rcb_agent.environments.engine import connect
-from rcb_agent.environments.images import build_image, find_image, image_name
+from rcb_agent.environments.images import build_image, image_name
 from rcb_agent.environments.runtimes import load_runtime
 from rcb_agent.errors import EnvironmentFault
 from tests.engine import provide_base
@@ -126,33 +127,44 @@ def test_what_is_missing_is_said_in_one_line(
     assert not (tmp_path / "results").exists()
 
 
+def make_base(base: str, name: str) -> str:
+    """Give another image, the same but for its id, a name."""
+    engine = connect()
+    made = engine.create_container(base, ["true"])["Id"]
+    engine.commit(made, name, "1")
+    engine.remove_container(made)
+    return f"{name}:1"
+
+
 def test_another_base_image_is_another_run(tmp_path: Path, base: str) -> None:
-    """A run says what it was made from; it is not resumed on a base image that has changed under its name."""
-    engine, name = connect(), "rcb-agent-test-moving"
-    engine.tag(base, name, "1", force=True)
+    """A run says what it was made from; built again it goes on, but not on a base image that has changed."""
+    moving = f"rcb-agent-test-moving-{os.getpid()}"
+    engine, name, mini = connect(), make_base(base, moving), load_runtime("mini")
     out = tmp_path / "run"
-    words = ("run", "--agent", "null", "--tasks", TASKS[1], "--sandbox", "docker", "--docker-base", f"{name}:1")
+    words = ("run", "--agent", "null", "--tasks", TASKS[1], "--sandbox", "docker", "--docker-base", name)
     try:
+        image = build_image(mini, name, lambda _line: None)
         assert rcb_agent(*words, "--out", out, cwd=tmp_path).code == 0
-        made = engine.create_container(base, ["true"])["Id"]
-        engine.commit(made, name, "1")
-        engine.remove_container(made)
+        engine.remove_image(image.name, force=True)
+        again = build_image(mini, name, lambda _line: None)
+        assert again.name == image.name
+        assert again.id != image.id
+        resumed = rcb_agent("resume", out, cwd=tmp_path)
+        assert resumed.code == 0, resumed.err
+        make_base(base, moving)
         done = rcb_agent("resume", out, cwd=tmp_path)
     finally:
-        engine.remove_image(f"{name}:1", force=True)
-    assert "another base image rcb-agent-test-moving:1" in one_line(done, 2)
-    document = (out / "run.json").read_text()
-    assert find_image(load_runtime("mini"), base).id in document
+        for each in (image.name, name):
+            engine.remove_image(each, force=True)
+    assert f"another base image {moving}:1" in one_line(done, 2)
+    assert image.id in (out / "run.json").read_text()
 
 
 def test_an_image_that_goes_in_mid_run_is_not_measured(tmp_path: Path, base: str) -> None:
     """What could not be opened is nobody's failure: not measured, exit code 1, and resume goes on."""
-    engine, name = connect(), "rcb-agent-test-going"
-    made = engine.create_container(base, ["true"])["Id"]
-    engine.commit(made, name, "1")
-    engine.remove_container(made)
+    engine, name = connect(), make_base(base, f"rcb-agent-test-going-{os.getpid()}")
     out, mini = tmp_path / "run", load_runtime("mini")
-    image = build_image(mini, f"{name}:1", lambda _line: None)
+    image = build_image(mini, name, lambda _line: None)
     assert image.name == image_name(mini, image.base)
 
     def remove_soon() -> None:
@@ -169,11 +181,11 @@ def test_an_image_that_goes_in_mid_run_is_not_measured(tmp_path: Path, base: str
 
     thread = threading.Thread(target=remove_soon, daemon=True)
     thread.start()
-    words = ("--agent", "react", "--tasks", "ripple/*", "--workers", "1", "--docker-base", f"{name}:1")
+    words = ("--agent", "react", "--tasks", "ripple/*", "--workers", "1", "--docker-base", name)
     try:
         done = rcb_agent("run", "--sandbox", "docker", *words, "--json", "--out", out, cwd=tmp_path)
     finally:
-        engine.remove_image(f"{name}:1", force=True)
+        engine.remove_image(name, force=True)
     assert done.code == 1, done.err
     grades = records(out, "grades.jsonl")
     gone = [grade for grade in grades if "No such image" in grade["message"]]

@@ -76,12 +76,13 @@ def test_what_a_command_leaves_arrives_and_the_next_one_goes_on(
             left -= len(ours.recv(left))
         got.append(left)
 
-    code = "import socket; socket.socket(fileno=3).sendall(b'x' * 900_000)"
+    code = "import os, socket; socket.socket(fileno=3).sendall(b'x' * 900_000); os._exit(0)"
     for _ in range(2):
         reader = threading.Thread(target=read, args=(900_000,))
         reader.start()
         assert box.run(["python", "-c", code], timeout=10).exit_code == 0
-        reader.join(20)
+        reader.join(8)  # it has all of it without another command
+        assert not reader.is_alive()
     assert got == [0, 0]
     ours.sendall(b"for the next")
     shown = box.run(["python", "-c", "import socket; print(socket.socket(fileno=3).recv(99))"], timeout=10)

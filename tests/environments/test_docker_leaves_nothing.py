@@ -238,7 +238,8 @@ def test_a_base_image_that_does_not_do_is_said(runtime: Runtime, base_image: str
     engine, place = connect(), f"rcb-agent-test-base-{os.getpid()}"
 
     def derived(name: str, *changes: str, words: list[str] | None = None) -> str:
-        made = engine.create_container(base_image, words or ["true"], user="0:0")["Id"]
+        alone = engine.create_host_config(network_mode="none")
+        made = engine.create_container(base_image, words or ["true"], user="0:0", host_config=alone)["Id"]
         engine.start(made)
         engine.wait(made)
         engine.commit(made, place, name, changes=list(changes))

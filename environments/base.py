@@ -48,7 +48,7 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """What containers are made from: an image id for each runtime (by name), and the engine's program that runs them
+    """What containers are made from: an image (name or id) for each runtime (by name), and the engine's program that runs them
     (``--runtime`` of docker; empty: the engine's own choice)."""
 
     images: Mapping[str, str] = field(default_factory=dict)

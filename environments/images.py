@@ -26,6 +26,7 @@ from rcb_agent.environments.owners import own_mark
 from rcb_agent.environments.runtimes import IMPORT_ALL
 from rcb_agent.environments.venvs import SHOWN_AT as RUNTIME_ROOT
 from rcb_agent.errors import EnvironmentFault
+from rcb_agent.tasks.cache import cache_folder
 
 BASE_VARIABLE = "RCB_DOCKER_BASE"
 REPOSITORY = "rcb-agent"
@@ -59,7 +60,7 @@ sys.exit(subprocess.run([{PYTHON!r}, "-I", "-B", "-c", *sys.argv[1:]]).returncod
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image of a runtime: its name and id, and the id of what it was built on."""
+    """An image of a runtime: its name (a hash of what it is made of) and id, and the id of what it was built on."""
 
     name: str
     id: str
@@ -112,13 +113,25 @@ def find_image(runtime: Runtime, base: str) -> Image:
 
 
 def build_image(runtime: Runtime, base: str, report: Callable[[str], None]) -> Image:
-    """Build the image of a runtime unless it is there. Raises EnvironmentFault."""
-    with suppress(EnvironmentFault):
-        image = find_image(runtime, base)
+    """Build the image of a runtime unless it is there; several builders wait for the first. Raises EnvironmentFault."""
+    from filelock import FileLock
+
+    name = image_name(runtime, find_base(base))
+    folder = cache_folder() / "images"
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / f"{name.replace('/', '-').replace(':', '-')}.lock", timeout=BUILD_SECONDS):
+        try:
+            image = find_image(runtime, base)
+        except EnvironmentFault:
+            return build_new_image(runtime, base, report)
         report(f"{runtime.name}: already built as {image.name}")
         return image
-    base_id = find_base(base)
+
+
+def build_new_image(runtime: Runtime, base: str, report: Callable[[str], None]) -> Image:
+    """Copy the packages into a container of the base image, try them there, keep it."""
     check_base(base)
+    base_id = find_base(base)
     name = image_name(runtime, base_id)
     report(f"{runtime.name}: copying its packages onto {base}")
     labels = {OWNER_LABEL: own_mark(), RUNTIME_LABEL: runtime.name, BASE_LABEL: base_id}

@@ -1,7 +1,9 @@
 """What the containers of a run are made from: part of its config, because another image or engine program may measure
 something else.
 
-``{"base": name, "base_id": id, "images": {runtime: id}, "engine_runtime": name}``, empty for other sandboxes.
+``{"base": name, "base_id": id, "images": {runtime: name}, "engine_runtime": name}``, empty for other sandboxes. An image's
+name is a hash of all that it is made of, its id another one each time it is built: so the name is what a run is about,
+and the ids are kept beside the config.
 """
 
 from collections.abc import Mapping
@@ -44,8 +46,17 @@ def choose_container(sandbox: str, wish: ContainerWish, runtimes: Mapping[str, R
     from rcb_agent.environments.images import default_base, find_base, find_image
 
     name = wish.base or default_base()
-    images = {runtime.name: find_image(runtime, name).id for runtime in runtimes.values()}
+    images = {runtime.name: find_image(runtime, name).name for runtime in runtimes.values()}
     return {"base": name, "base_id": find_base(name), "images": images, "engine_runtime": wish.engine_runtime}
+
+
+def image_ids(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return the ids of a run's images, by name. Raises EnvironmentFault."""
+    if not record:
+        return {}
+    from rcb_agent.environments.images import inspect_image
+
+    return {name: str(inspect_image(name)["Id"]) for name in record["images"].values()}
 
 
 def check_base_is_the_same(recorded: Mapping[str, Any]) -> None:

@@ -21,6 +21,7 @@ from rcb_agent.runs.containers import (
     check_base_is_the_same,
     check_wish,
     choose_container,
+    image_ids,
     read_container,
 )
 from rcb_agent.runs.pythons import Pythons, choose_pythons, load_runtimes
@@ -76,7 +77,7 @@ class Plan:
             task.id: {"paper": task.info.id, "loc": task.problem.loc, "depth": task.depth}
             for task in self.tasks.values()
         }
-        return {"task_facts": facts, "faults": list(self.faults)}
+        return {"task_facts": facts, "faults": list(self.faults), "image_ids": image_ids(self.config.container)}
 
 
 def make_plan(request: RunRequest) -> Plan:

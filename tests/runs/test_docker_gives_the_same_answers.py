@@ -1,5 +1,6 @@
 """Guards: a verdict that depends on which isolated sandbox it was found in, and docker faults that are scores."""
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -7,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from rcb_agent.environments.engine import connect
-from rcb_agent.environments.images import build_image, find_image, image_name
+from rcb_agent.environments.images import build_image, image_name
 from rcb_agent.environments.runtimes import load_runtime
 from rcb_agent.errors import EnvironmentFault
 from tests.engine import provide_base
-from tests.runs.command import Done, rcb_agent, records
+from tests.runs.command import Done, rcb_agent, rcb_agent_within, records
 from tests.runs.test_attacks_through_commands import ATTACKS, call, script, solution
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.docker]
@@ -25,8 +26,8 @@ TASKS = (
     "parley/tokens that would close a loop",
     "weir/order of the basins",
 )
-CANDIDATES = ("g01", "g02", "g07", "g15", "g17", "g33", "g34")
-COMMANDS = ("a01", "a06", "a15")
+CANDIDATES = ("g01", "g07", "g17", "g33", "g34")
+COMMANDS = ("a01", "a15")
 
 
 @pytest.fixture(scope="module")
@@ -89,51 +90,81 @@ def one_line(done: Done, code: int) -> str:
     return said[0]
 
 
-def test_what_is_missing_is_said_in_one_line(tmp_path: Path, base: str) -> None:
-    """No engine, no permission, no base image, no runtime of the engine, options that do not fit."""
-    run = ("run", "--agent", "oracle", "--tasks", TASKS[1], "--sandbox", "docker")
-    nobody = {"DOCKER_HOST": "tcp://127.0.0.1:1"}
-    assert "no docker engine answers at tcp://127.0.0.1:1" in one_line(rcb_agent(*run, cwd=tmp_path, env=nobody), 4)
-    nowhere = {"DOCKER_HOST": f"unix://{tmp_path}/none.sock"}
-    assert "no docker engine answers at unix://" in one_line(rcb_agent(*run, cwd=tmp_path, env=nowhere), 4)
-    strange = (*run, "--docker-base", "rcb-agent-no-such-base:1")
-    assert "base image rcb-agent-no-such-base:1 is not there" in one_line(rcb_agent(*strange, cwd=tmp_path), 4)
-    engine = (*run, "--docker-base", base, "--docker-runtime", "runnothing")
-    assert "knows no runtime runnothing" in one_line(rcb_agent(*engine, cwd=tmp_path), 4)
-    misplaced = (*run[:-1], "bubblewrap", "--docker-runtime", "runc")
-    assert "--docker-runtime is for --sandbox docker" in one_line(rcb_agent(*misplaced, cwd=tmp_path), 2)
-    furnished = (*run, "--docker-base", base, "--python", "/usr/bin/python3")
-    assert "leave out --python" in one_line(rcb_agent(*furnished, cwd=tmp_path), 2)
-    assert not list(tmp_path.glob("results/*"))
+MISSING: dict[str, tuple[tuple[str, ...], str, int, str]] = {
+    "no engine at an address": (("--sandbox", "docker"), "tcp://127.0.0.1:1", 4, "no docker engine answers at tcp://"),
+    "no engine at a socket": (("--sandbox", "docker"), "unix:///none.sock", 4, "no docker engine answers at unix://"),
+    "an engine that cannot be attached to": (("--sandbox", "docker"), "ssh://there", 4, "cannot be attached to"),
+    "no base image": (
+        ("--sandbox", "docker", "--docker-base", "rcb-no-such:1"),
+        "",
+        4,
+        "image rcb-no-such:1 is not there",
+    ),
+    "no such engine runtime": (
+        ("--sandbox", "docker", "--docker-runtime", "nothing"),
+        "",
+        4,
+        "knows no runtime nothing",
+    ),
+    "an option of another sandbox": (("--docker-runtime", "runc"), "", 2, "--docker-runtime is for --sandbox docker"),
+    "a Python of the machine": (("--sandbox", "docker", "--python", "/usr/bin/python3"), "", 2, "leave out --python"),
+}
+
+
+# The SDK leaves the socket of a connection that fails to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("missing", sorted(MISSING))
+def test_what_is_missing_is_said_in_one_line(
+    missing: str, tmp_path: Path, base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the right exit code, and nothing is written."""
+    words, engine, code, line = MISSING[missing]
+    monkeypatch.setenv("RCB_DOCKER_BASE", base)
+    if engine:
+        monkeypatch.setenv("DOCKER_HOST", engine)
+    words = ("run", "--agent", "oracle", "--tasks", TASKS[1], *words, "--results", str(tmp_path / "results"))
+    assert line in one_line(rcb_agent_within(*words), code)
+    assert not (tmp_path / "results").exists()
+
+
+def make_base(base: str, name: str) -> str:
+    """Give another image, the same but for its id, a name."""
+    engine = connect()
+    made = engine.create_container(base, ["true"])["Id"]
+    engine.commit(made, name, "1")
+    engine.remove_container(made)
+    return f"{name}:1"
 
 
 def test_another_base_image_is_another_run(tmp_path: Path, base: str) -> None:
-    """A run says what it was made from; it is not resumed on a base image that has changed under its name."""
-    engine, name = connect(), "rcb-agent-test-moving"
-    engine.tag(base, name, "1", force=True)
+    """A run says what it was made from; built again it goes on, but not on a base image that has changed."""
+    moving = f"rcb-agent-test-moving-{os.getpid()}"
+    engine, name, mini = connect(), make_base(base, moving), load_runtime("mini")
     out = tmp_path / "run"
-    words = ("run", "--agent", "null", "--tasks", TASKS[1], "--sandbox", "docker", "--docker-base", f"{name}:1")
+    words = ("run", "--agent", "null", "--tasks", TASKS[1], "--sandbox", "docker", "--docker-base", name)
     try:
+        image = build_image(mini, name, lambda _line: None)
         assert rcb_agent(*words, "--out", out, cwd=tmp_path).code == 0
-        made = engine.create_container(base, ["true"])["Id"]
-        engine.commit(made, name, "1")
-        engine.remove_container(made)
+        engine.remove_image(image.name, force=True)
+        again = build_image(mini, name, lambda _line: None)
+        assert again.name == image.name
+        assert again.id != image.id
+        resumed = rcb_agent("resume", out, cwd=tmp_path)
+        assert resumed.code == 0, resumed.err
+        make_base(base, moving)
         done = rcb_agent("resume", out, cwd=tmp_path)
     finally:
-        engine.remove_image(f"{name}:1", force=True)
-    assert "another base image rcb-agent-test-moving:1" in one_line(done, 2)
-    document = (out / "run.json").read_text()
-    assert find_image(load_runtime("mini"), base).id in document
+        for each in (image.name, name):
+            engine.remove_image(each, force=True)
+    assert f"another base image {moving}:1" in one_line(done, 2)
+    assert image.id in (out / "run.json").read_text()
 
 
 def test_an_image_that_goes_in_mid_run_is_not_measured(tmp_path: Path, base: str) -> None:
     """What could not be opened is nobody's failure: not measured, exit code 1, and resume goes on."""
-    engine, name = connect(), "rcb-agent-test-going"
-    made = engine.create_container(base, ["true"])["Id"]
-    engine.commit(made, name, "1")
-    engine.remove_container(made)
+    engine, name = connect(), make_base(base, f"rcb-agent-test-going-{os.getpid()}")
     out, mini = tmp_path / "run", load_runtime("mini")
-    image = build_image(mini, f"{name}:1", lambda _line: None)
+    image = build_image(mini, name, lambda _line: None)
     assert image.name == image_name(mini, image.base)
 
     def remove_soon() -> None:
@@ -150,11 +181,11 @@ def test_an_image_that_goes_in_mid_run_is_not_measured(tmp_path: Path, base: str
 
     thread = threading.Thread(target=remove_soon, daemon=True)
     thread.start()
-    words = ("--agent", "react", "--tasks", "ripple/*", "--workers", "1", "--docker-base", f"{name}:1")
+    words = ("--agent", "react", "--tasks", "ripple/*", "--workers", "1", "--docker-base", name)
     try:
         done = rcb_agent("run", "--sandbox", "docker", *words, "--json", "--out", out, cwd=tmp_path)
     finally:
-        engine.remove_image(f"{name}:1", force=True)
+        engine.remove_image(name, force=True)
     assert done.code == 1, done.err
     grades = records(out, "grades.jsonl")
     gone = [grade for grade in grades if "No such image" in grade["message"]]
@@ -162,21 +193,26 @@ def test_an_image_that_goes_in_mid_run_is_not_measured(tmp_path: Path, base: str
     assert {grade["verdict"] for grade in gone} == {"not_measured"}
 
 
-def test_clean_says_what_it_removes(tmp_path: Path, base: str) -> None:
+def test_clean_says_what_it_removes(base: str) -> None:
     """A dead owner's container goes, an unrelated one of a similar name stays; --dry-run only says so."""
     from rcb_agent.environments.images import OWNER_LABEL
     from rcb_agent.environments.owners import home_mark
 
     engine, unique = connect(), f"rcb-agent-{time.monotonic_ns()}"
-    dead = engine.create_container(base, ["true"], name=unique, labels={OWNER_LABEL: f"{home_mark()}.1.1"})["Id"]
     kept = engine.create_container(base, ["true"], name=f"{unique}-mine")["Id"]
+    printed: list[str] = []
     try:
-        said = rcb_agent("clean", "--dry-run", cwd=tmp_path)
-        assert f"would remove container {unique}\n" in said.out
-        assert f"{unique}-mine" not in said.out
-        done = rcb_agent("clean", cwd=tmp_path)
-        assert (done.code, f"removed container {unique}\n" in done.out) == (0, True)
-        there = {container["Id"] for container in engine.containers(all=True)}
-        assert (dead in there, kept in there) == (False, True)
+        for _ in range(5):  # a run that starts elsewhere at this moment may be quicker
+            dead = engine.create_container(base, ["true"], name=unique, labels={OWNER_LABEL: f"{home_mark()}.1.1"})[
+                "Id"
+            ]
+            said = rcb_agent_within("clean", "--dry-run").out
+            printed += [line for line in (said + rcb_agent_within("clean").out).splitlines() if unique in line]
+            there = {container["Id"] for container in engine.containers(all=True)}
+            assert (dead in there, kept in there) == (False, True)
+            if len(printed) == 2:
+                break
+            printed.clear()
     finally:
         engine.remove_container(kept, force=True)
+    assert printed == [f"would remove container {unique}", f"removed container {unique}"]

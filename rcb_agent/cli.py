@@ -359,7 +359,7 @@ def list_env(**options: Any) -> None:
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @_as_json
 def clean(**options: Any) -> None:
-    """Remove what killed runs have left: containers, temporary folders, cgroups. Nothing that is not ours.
+    """Remove what killed runs have left: containers, temporary folders. Nothing that is not ours.
 
     A container is ours if it carries our label, and left over if the process that made it is dead.
     """

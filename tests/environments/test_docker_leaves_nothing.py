@@ -265,3 +265,26 @@ def test_a_base_image_that_does_not_do_is_said(runtime: Runtime, base_image: str
         for name in broken:
             with suppress(Exception):
                 engine.remove_image(name, force=True)
+
+
+MAKES_ONLY = """\
+import os, signal, sys
+from rcb_agent.environments.engine import connect
+from rcb_agent.environments.images import OWNER_LABEL
+from rcb_agent.environments.leftovers import sweep_once
+from rcb_agent.environments.owners import own_mark
+engine = connect()
+sweep_once(engine)
+engine.create_container(image=sys.argv[1], command="true", labels={OWNER_LABEL: own_mark()})
+print(own_mark(), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_container_that_was_made_and_never_started_goes_too(base_image: str) -> None:
+    """Killed between the two, a harness leaves what cannot end by itself."""
+    done = subprocess.run([sys.executable, "-c", MAKES_ONLY, base_image], capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    owner = done.stdout.strip()
+    assert owner
+    assert wait_until(lambda: not containers_of(owner), 10)

@@ -23,7 +23,9 @@ def claim_scratch() -> None:
     home = Path(tempfile.gettempdir())
     _sweep(home)
     folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=home))
-    after = subprocess.Popen(["sh", "-c", _AFTERWARDS, "sh", folder], stdin=subprocess.PIPE, start_new_session=True)
+    command = ["/bin/sh", "-c", _AFTERWARDS, "sh", str(folder)]
+    environment = {"PATH": "/usr/bin:/bin"}
+    after = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, env=environment)
     _claimed.append((folder, after))
     tempfile.tempdir = str(folder)
 

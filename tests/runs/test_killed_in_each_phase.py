@@ -76,7 +76,7 @@ def own_containers(pid: int) -> list[str]:
 def mounts() -> set[str]:
     """Mount points, but for those of an engine, which has containers of others."""
     places = {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
-    return {place for place in places if "docker" not in place}
+    return {place for place in places if "docker" not in place and "overlay2" not in place}
 
 
 def wait_for(condition: Callable[[], bool], seconds: float) -> bool:

@@ -253,12 +253,12 @@ def test_an_array_in_place_of_a_tensor_fails(grader: SplitGrader, task: Task) ->
 
 
 def test_a_runtime_without_torch_never_pays_for_it(tmp_path: Path) -> None:
-    """Grading a paper without torch imports none on either side, although the runtime has it."""
+    """A cold grade of a paper without torch imports none on either side, although the runtime has it."""
     seen = "import sys\n\n\ndef seen():\n    # <paper2code name='seen'>\n    return 'torch' in sys.modules\n    # </paper2code name='seen'>\n"
     test = (
         "import sys, unittest\nimport model\n\nclass T(unittest.TestCase):\n    def test_seen(self):\n"
         "        self.assertFalse(model.seen() or 'torch' in sys.modules)\n"
     )
-    grader = make_torch_grader(tmp_path)
+    grader = make_torch_grader(tmp_path, start="cold")
     task = make_task(seen.replace("'seen'>", '"seen">'), test)
     assert grade_text(grader, task, seen).verdict == PASSED

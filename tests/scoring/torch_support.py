@@ -34,9 +34,10 @@ NEEDS_TORCH = [
 ]
 
 
-def make_torch_grader(cache: Path) -> SplitGrader:
-    """A grader whose papers all need torch."""
-    return SplitGrader(OPEN, lambda _: load_runtime("minp"), cache=cache, warm=warm())
+def make_torch_grader(cache: Path, *, start: str = "warm") -> SplitGrader:
+    """A grader whose papers all need torch; ``start`` as in ``make_grader``."""
+    kept = warm() if start == "warm" else None
+    return SplitGrader(OPEN, lambda _: load_runtime("minp"), cache=cache, warm=kept)
 
 
 def run_in_runtime(script: str, *, with_candidate: bool = False, extra: Mapping[str, str] | None = None) -> Any:

@@ -33,7 +33,7 @@ NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
 OWN = NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWNET
 PR_SET_PDEATHSIG = 1
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
-NOSUID, NODEV, NOEXEC, REC, PRIVATE = 2, 4, 8, 1 << 14, 1 << 18
+RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 1 << 5, 1 << 12, 1 << 14, 1 << 18
 
 
 def call(name: str, *arguments: int | bytes | None) -> None:
@@ -132,6 +132,12 @@ def raise_loopback() -> None:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
 
 
+def close_settings() -> None:
+    """Keep kernel settings from being written to, also those of the own namespaces, whose owner a command may be."""
+    mount("/proc/sys", "/proc/sys", "", BIND)
+    mount("", "/proc/sys", "", BIND | REMOUNT | RDONLY | NOSUID | NODEV | NOEXEC)
+
+
 def mount_terminals() -> None:
     """Show pseudo-terminals of one's own only: their number and their content are nobody else's."""
     mount("devpts", "/dev/pts", "devpts", NOSUID | NOEXEC, "newinstance,ptmxmode=0666,mode=620")
@@ -145,6 +151,7 @@ def enter_fresh(user: int, owner: int, folders: Sequence[Sequence[str | int]]) -
     os.setsid()
     call("unshare", OWN)
     mount_proc()
+    close_settings()
     mount_folders(folders, owner)
     mount_terminals()
     raise_loopback()

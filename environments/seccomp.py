@@ -80,7 +80,10 @@ UNCOUNTED: dict[str, tuple[int, int]] = {
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
 }
-FILE_EVENTS = (1024, 1026)  # F_SETLEASE, F_NOTIFY: a lease on a file that others are shown too makes them wait to open it
+FILE_EVENTS = (
+    1024,
+    1026,
+)  # F_SETLEASE, F_NOTIFY: a lease on a file that others are shown too makes them wait to open it
 CLONE, CLONE3, SOCKET, IOCTL, PRLIMIT = (56, 220), (435, 435), (41, 198), (16, 29), (302, 261)
 FCNTL = (72, 25)
 

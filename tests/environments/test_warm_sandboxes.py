@@ -238,6 +238,22 @@ def test_many_bytes_at_the_start(warm: WarmSandboxes, runtime: Runtime) -> None:
     assert run(warm, runtime, code, files=files).stdout == b"True\n"
 
 
+def test_no_setting_of_the_kernel_can_be_written(warm: WarmSandboxes, runtime: Runtime) -> None:
+    """Not even those of namespaces that belong to the sandbox's own user."""
+    code = """
+import os
+for folder, _, names in os.walk("/proc/sys"):
+    for name in names:
+        try:
+            text = open(os.path.join(folder, name)).read()
+            open(os.path.join(folder, name), "w").write(text)
+            print(folder, name)
+        except OSError:
+            pass
+"""
+    assert run(warm, runtime, code).stdout == b""
+
+
 def test_limits_hold(warm: WarmSandboxes, runtime: Runtime) -> None:
     """Memory, processes, disk, time and output are bounded as in any sandbox."""
     limits = Limits(memory_mb=256, pids=32, disk_mb=8)

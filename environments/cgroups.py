@@ -4,6 +4,7 @@ A group is named after its owner (process id and start time), so that groups of 
 and removed at the next start. Below the own group means: limits that somebody set for the harness still hold.
 """
 
+import errno
 import os
 import threading
 import time
@@ -32,7 +33,9 @@ class ControlGroup:
     version: int
 
     def add(self, pid: int) -> None:
-        """Move a process in; what it starts later follows."""
+        """Move a process in; what it starts later follows. Raises OSError, as for one that has ended."""
+        if pid <= 0:  # the kernel takes 0 for whoever writes it
+            raise ProcessLookupError(errno.ESRCH, "the process to be moved has ended")
         for folder in dict.fromkeys(self.folders.values()):
             (folder / "cgroup.procs").write_text(str(pid))
 

@@ -102,6 +102,13 @@ def apply_rlimits(jail: Jail) -> None:
         resource.setrlimit(kind, (bound, bound))
 
 
+def raise_descriptor_limit() -> None:
+    """Use all of the hard limit. The kernel refuses to send descriptors for whoever has a lower limit than a process of
+    the same user, anywhere, has descriptors under way; commands have a limit of their own below this one."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def filter_calls(program: bytes) -> None:
     """Install the seccomp program; from here on it holds for this process and all it starts."""
     buffer = ctypes.create_string_buffer(program, len(program))

@@ -33,7 +33,7 @@ NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
 OWN = NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWNET
 PR_SET_PDEATHSIG = 1
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
-NOSUID, NODEV, NOEXEC, REC, PRIVATE = 2, 4, 8, 1 << 14, 1 << 18
+RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 1 << 5, 1 << 12, 1 << 14, 1 << 18
 
 
 def call(name: str, *arguments: int | bytes | None) -> None:
@@ -62,12 +62,12 @@ def enter_own(rows: Sequence[Sequence[int]] | None, user: int, folders: Sequence
     """Become the first process of fresh namespaces, with all rights in them and none outside.
 
     ``rows`` (inside, outside, count) is what root may map, written by a helper that stays outside; with None the
-    process maps ``user``, its own number, to itself. ``folders`` as for ``enter_fresh``: packages want to write at their
+    process becomes 0 there, which is ``user`` outside. ``folders`` as for ``enter_fresh``: packages want to write at their
     import, and what is forked later has its own in their place. The process that was called waits until the end of it.
     """
     if rows is None:
         call("unshare", NEWUSER)
-        map_only(user)
+        map_only(0, user)  # without a 0 the kernel mounts no terminals
     else:
         enter_mapped("".join(f"{inside} {outside} {count}\n" for inside, outside, count in rows))
     call("unshare", OWN | NEWPID)
@@ -108,11 +108,11 @@ def enter_mapped(table: str) -> None:
     os.setresuid(0, 0, 0)
 
 
-def map_only(user: int) -> None:
-    """Map one number to itself in a user namespace just entered."""
+def map_only(inside: int, outside: int) -> None:
+    """Map one number, for users and groups, in a user namespace just entered."""
     write_text("/proc/self/setgroups", "deny")
     for name in ("uid_map", "gid_map"):
-        write_text(f"/proc/self/{name}", f"{user} {user} 1")
+        write_text(f"/proc/self/{name}", f"{inside} {outside} 1")
 
 
 def mount_proc() -> None:
@@ -132,22 +132,35 @@ def raise_loopback() -> None:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
 
 
-def enter_fresh(user: int, folders: Sequence[Sequence[str | int]]) -> None:
+def close_settings() -> None:
+    """Keep kernel settings from being written to, also those of the own namespaces, whose owner a command may be."""
+    mount("/proc/sys", "/proc/sys", "", BIND)
+    mount("", "/proc/sys", "", BIND | REMOUNT | RDONLY | NOSUID | NODEV | NOEXEC)
+
+
+def mount_terminals() -> None:
+    """Show pseudo-terminals of one's own only: their number and their content are nobody else's."""
+    mount("devpts", "/dev/pts", "devpts", NOSUID | NOEXEC, "newinstance,ptmxmode=0666,mode=620")
+
+
+def enter_fresh(user: int, owner: int, folders: Sequence[Sequence[str | int]]) -> None:
     """In a forked child, the first of its process namespace: own everything, then give up every right.
 
-    ``folders`` become the only places that can be written to. The last user namespace locks the mounts and counts processes for this sandbox alone.
+    ``owner`` is the number that ``user`` has in the namespace that is left. ``folders`` become the only places that can be written to. The last user namespace locks the mounts and counts processes for this sandbox alone.
     """
     os.setsid()
     call("unshare", OWN)
     mount_proc()
-    mount_folders(folders, user)
+    close_settings()
+    mount_folders(folders, owner)
+    mount_terminals()
     raise_loopback()
-    if os.getuid() != user:
-        os.setresgid(user, user, user)
-        os.setresuid(user, user, user)
+    if os.getuid() != owner:
+        os.setresgid(owner, owner, owner)
+        os.setresuid(owner, owner, owner)
     set_dumpable(1)  # a change of user takes away the own files below /proc
     call("unshare", NEWUSER)
-    map_only(user)
+    map_only(user, owner)
     empty_bounding_set()
     call("capset", CAPABILITY_HEADER, struct.pack("IIIIII", 0, 0, 0, 0, 0, 0))
     set_dumpable(0)

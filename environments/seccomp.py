@@ -80,7 +80,12 @@ UNCOUNTED: dict[str, tuple[int, int]] = {
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
 }
+FILE_EVENTS = (
+    1024,
+    1026,
+)  # F_SETLEASE, F_NOTIFY: a lease on a file that others are shown too makes them wait to open it
 CLONE, CLONE3, SOCKET, IOCTL, PRLIMIT = (56, 220), (435, 435), (41, 198), (16, 29), (302, 261)
+FCNTL = (72, 25)
 
 # offsets in struct seccomp_data (little endian, as both machines are)
 NUMBER, ARCH, ARGUMENT_0, ARGUMENT_0_HIGH, ARGUMENT_1 = 0, 4, 16, 20, 24
@@ -114,6 +119,10 @@ def argument_rules(column: int) -> bytes:
     for request in TERMINAL_INJECTION:
         ioctl += step(JUMP_EQUAL, request, 0, 1) + refuse(EPERM)
     ioctl += step(RETURN, ALLOW)
+    fcntl = step(LOAD, ARGUMENT_1)
+    for command in FILE_EVENTS:
+        fcntl += step(JUMP_EQUAL, command, 0, 1) + refuse(EPERM)
+    fcntl += step(RETURN, ALLOW)
     prlimit = b""  # of oneself only: else a command of the same user starves the supervisor
     for half in (ARGUMENT_0, ARGUMENT_0_HIGH):
         prlimit += step(LOAD, half) + step(JUMP_EQUAL, 0, 1, 0) + refuse(EPERM)
@@ -123,6 +132,7 @@ def argument_rules(column: int) -> bytes:
         + only_for(CLONE[column], clone)
         + only_for(SOCKET[column], socket)
         + only_for(IOCTL[column], ioctl)
+        + only_for(FCNTL[column], fcntl)
         + only_for(PRLIMIT[column], prlimit)
     )
 

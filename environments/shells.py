@@ -26,6 +26,7 @@ from rcb_agent.environments.bubblewrap import (
     start_bubblewrap,
 )
 from rcb_agent.environments.cgroups import ControlGroup
+from rcb_agent.environments.jail import raise_descriptor_limit
 from rcb_agent.environments.layout import ENVIRONMENT, mount_arguments
 from rcb_agent.environments.supervised import BOOTSTRAP
 from rcb_agent.environments.venvs import SHOWN_AT as RUNTIME_ROOT
@@ -76,6 +77,7 @@ class BubblewrapShell:
     def __init__(self, runtime: Runtime) -> None:
         """Start it. Raises EnvironmentFault."""
         as_root = os.geteuid() == 0
+        raise_descriptor_limit()  # descriptors are sent to it
         arguments = identity_arguments(as_root=as_root, capabilities=CAPABILITIES)
         arguments += mount_arguments(SandboxSpec(runtime), writable=False)
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

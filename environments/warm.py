@@ -25,7 +25,7 @@ from rcb_agent.environments.bubblewrap import make_config
 from rcb_agent.environments.cgroups import ControlGroup, open_group
 from rcb_agent.environments.layout import writable_places
 from rcb_agent.environments.shells import BubblewrapShell, ZygoteShell
-from rcb_agent.environments.supervised import PARTS, Carrier, SupervisedSandbox, program_frame
+from rcb_agent.environments.supervised import PARTS, WRITE_BATCH, Carrier, SupervisedSandbox, program_frame
 from rcb_agent.errors import EnvironmentFault, SandboxFileError, SandboxLost
 
 ZYGOTE_PARTS = (*PARTS, "namespaces", "zygote")
@@ -73,11 +73,15 @@ class WarmSandbox(SupervisedSandbox):
     def begin(self, config: dict[str, Any], files: Mapping[str, bytes]) -> None:
         """Configure the supervisor and write the first files."""
         table = [[path, len(data)] for path, data in files.items()]
-        ready, _ = self._exchange({"config": config, "files": table}, b"".join(files.values()), FORK_SECONDS)
+        at_once = sum(map(len, files.values())) <= WRITE_BATCH
+        first = (table, b"".join(files.values())) if at_once else ([], b"")
+        ready, _ = self._exchange({"config": config, "files": first[0]}, first[1], FORK_SECONDS)
         if "ready" not in ready:
             raise EnvironmentFault(f"the sandbox cannot be made ready: {ready.get('broken') or ready.get('refused')}")
         if not ready.get("filtered"):
             self._enforcement["syscalls"] = "not enforced"
+        if not at_once:
+            self._write_files(files)
 
     def call(self, settings: Mapping[str, Any], *, timeout: float) -> CommandResult:
         """Run the program in a forked copy, with its settings as JSON on its standard input."""
@@ -90,6 +94,7 @@ class Zygote:
     def __init__(self, shell: ZygoteShell, runtime: Runtime, program: Program) -> None:
         """Load runtime and program in a shell that has started, or raise EnvironmentFault saying in one line why not."""
         self._turn = threading.Lock()
+        self._is_lost = False
         self._shell = shell
         self._control: socket.socket | None = None
         config = {
@@ -121,12 +126,23 @@ class Zygote:
 
     def _receive(self, seconds: float) -> tuple[dict[str, Any], list[int]]:
         connection = self._connection()
-        if not select.select([connection], [], [], seconds)[0]:
+        if not has_something(connection, seconds):
             raise SandboxLost("no answer in time")
         data, descriptors, _, _ = socket.recv_fds(connection, ANSWER_BYTES, 1)
         if not data:
             raise SandboxLost("it has ended")
         return json.loads(data), descriptors
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it has ended, or answers no more: all that was forked from it is dead or ends with it."""
+        with self._turn:
+            if not self._is_lost and self._control is not None:
+                try:  # between requests there is nothing to be read but its end
+                    self._is_lost = has_something(self._control, 0.0)
+                except SandboxLost:
+                    self._is_lost = True
+            return self._is_lost
 
     def open(self, spec: SandboxSpec) -> WarmSandbox:
         """Fork a sandbox, or raise EnvironmentFault. Its runtime is the one of the zygote."""
@@ -171,31 +187,51 @@ class Zygote:
         outlet, their_out = os.pipe2(os.O_CLOEXEC)
         request = {"user": SANDBOX_UID, "folders": folders_of(spec.limits)}
         try:
-            with self._turn:
-                socket.send_fds(
-                    self._connection(), [json.dumps(request).encode()], [their_in, their_out, *spec.sockets]
-                )
-                answer, descriptors = self._receive(FORK_SECONDS)
-        except (OSError, SandboxLost) as loss:
+            handle = self._ask(json.dumps(request).encode(), [their_in, their_out, *spec.sockets])
+            os.set_blocking(inlet, False)
+            os.set_blocking(outlet, False)
+            return Child(handle, inlet, outlet, group)
+        except BaseException:
             os.close(inlet)
             os.close(outlet)
-            raise EnvironmentFault(f"a warm sandbox could not be forked: {loss}") from None
+            raise
         finally:
             os.close(their_in)
             os.close(their_out)
-        if not descriptors:
-            os.close(inlet)
-            os.close(outlet)
+
+    def _ask(self, request: bytes, descriptors: list[int]) -> int:
+        """Have one forked; return its pidfd. What interrupts this leaves an answer on its way: nothing more is asked then."""
+        with self._turn:
+            if self._is_lost:
+                raise EnvironmentFault("a warm sandbox could not be forked: it has ended")
+            self._is_lost = True
+            try:
+                socket.send_fds(self._connection(), [request], descriptors)
+                answer, handles = self._receive(FORK_SECONDS)
+            except (OSError, SandboxLost) as loss:
+                raise EnvironmentFault(f"a warm sandbox could not be forked: {loss}") from None
+            self._is_lost = False
+        if not handles:
             raise EnvironmentFault(f"a warm sandbox ended at once: {answer}")
-        os.set_blocking(inlet, False)
-        os.set_blocking(outlet, False)
-        return Child(descriptors[0], inlet, outlet, group)
+        return handles[0]
 
     def close(self) -> None:
         """End it and everything that was forked from it; again is fine."""
-        if self._control is not None:
-            self._control.close()
-        self._shell.close()
+        self._shell.close()  # whoever waits for an answer meets the end
+        with self._turn:
+            self._is_lost = True
+            if self._control is not None:
+                self._control.close()
+
+
+def has_something(connection: socket.socket, seconds: float) -> bool:
+    """Wait until there is something to be read, be it the end. Raises SandboxLost for a closed one."""
+    poll = select.poll()  # select refuses the numbers of a process with many descriptors
+    try:
+        poll.register(connection, select.POLLIN)
+    except ValueError:
+        raise SandboxLost("it has been closed") from None
+    return bool(poll.poll(seconds * 1000))
 
 
 class Child:
@@ -278,14 +314,14 @@ class WarmSandboxes:
         key = (spec.runtime.digest, str(spec.runtime.python), program.name)
         with self._guard:
             lock = self._locks.setdefault(key, threading.Lock())
+        zygote = self._zygote(key, lock, spec.runtime, program)
         try:
-            return self._zygote(key, lock, spec.runtime, program).open(spec)
+            return zygote.open(spec)
         except SandboxFileError as refusal:
             raise EnvironmentFault(f"a warm sandbox cannot take its files: {refusal}") from None
         except EnvironmentFault:
-            if key in self._refusals:
-                raise
-        self._forget(key, lock)  # it has died, perhaps for lack of memory: once more with a new one
+            if zygote.is_lost:  # perhaps for lack of memory; else others run in what it has forked
+                self._forget(key, lock, zygote)
         return self._zygote(key, lock, spec.runtime, program).open(spec)
 
     def _zygote(self, key: tuple[str, str, str], lock: threading.Lock, runtime: Runtime, program: Program) -> Zygote:
@@ -294,18 +330,27 @@ class WarmSandboxes:
                 raise EnvironmentFault("warm sandboxes are closed")
             if key in self._refusals:
                 raise EnvironmentFault(self._refusals[key])
-            if key not in self._zygotes:
+            if (zygote := self._zygotes.get(key)) is None:
                 try:
-                    self._zygotes[key] = Zygote(self._open_shell(runtime), runtime, program)
+                    zygote = Zygote(self._open_shell(runtime), runtime, program)
                 except EnvironmentFault as fault:
                     self._refusals[key] = str(fault)
                     raise
-            return self._zygotes[key]
+                with self._guard:
+                    was_closed = self._closed
+                    if not was_closed:
+                        self._zygotes[key] = zygote
+                if was_closed:  # meanwhile
+                    zygote.close()
+                    raise EnvironmentFault("warm sandboxes are closed")
+            return zygote
 
-    def _forget(self, key: tuple[str, str, str], lock: threading.Lock) -> None:
+    def _forget(self, key: tuple[str, str, str], lock: threading.Lock, lost: Zygote) -> None:
+        """Give up one that is lost, unless another thread has done so and started a new one."""
         with lock:
-            if (zygote := self._zygotes.pop(key, None)) is not None:
-                zygote.close()
+            if self._zygotes.get(key) is lost:
+                del self._zygotes[key]
+        lost.close()
 
     def close(self) -> None:
         """End all of them."""

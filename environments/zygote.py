@@ -10,7 +10,7 @@ kernel ends all children. Runs inside sandboxes: standard library only.
 from __future__ import annotations
 
 # Loading pathlib would double the start of a sandbox:
-# ruff: noqa: PTH208
+# ruff: noqa: PTH123, PTH208
 import gc
 import json
 import os
@@ -34,8 +34,10 @@ def main(config: dict[str, Any]) -> NoReturn:
     """Take over this process; called by the bootstrap with what the harness sent."""
     control = open_control(config["control"])
     os.umask(0o022)
+    jail.raise_descriptor_limit()
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     namespaces.enter_own(config["rows"], config["user"], config["folders"])
+    owner = config["user"] if config["rows"] else 0
     entry = load(config)
     filters = supervisor.can_filter(seccomp.build_filter(os.uname().machine))  # once for all children
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a child ended; the kernel buries it
@@ -46,7 +48,7 @@ def main(config: dict[str, Any]) -> NoReturn:
         message, descriptors, _, _ = socket.recv_fds(control, REQUEST_BYTES, DESCRIPTORS)
         if not message:
             os._exit(0)
-        serve(control, {**json.loads(message), "filters": filters}, descriptors, home, entry)
+        serve(control, {**json.loads(message), "filters": filters, "owner": owner}, descriptors, home, entry)
 
 
 def open_control(where: int | str) -> socket.socket:
@@ -60,8 +62,8 @@ def open_control(where: int | str) -> socket.socket:
     return inherited
 
 
-def load(config: dict[str, Any]) -> types.ModuleType:
-    """Make the modules that were sent, then import packages that are there; return the last of the modules."""
+def load(config: dict[str, Any]) -> Entry:
+    """Make the modules that were sent, then import packages that are there; return what runs the last of the modules."""
     module = sys.modules["__main__"]
     for name, text in config["modules"]:
         package, _, short = name.rpartition(".")
@@ -69,6 +71,7 @@ def load(config: dict[str, Any]) -> types.ModuleType:
         module = sys.modules[name] = types.ModuleType(name)
         setattr(parent, short, module)
         exec(compile(text, f"<{name}>", "exec", dont_inherit=True), module.__dict__)  # noqa: S102 -- our own program
+    own = set(sys.modules)  # a cold start has these too before it sees a workspace
     for name in config["imports"]:
         try:
             __import__(name)
@@ -76,14 +79,36 @@ def load(config: dict[str, Any]) -> types.ModuleType:
             continue  # the program that needs it will say so
     if len(os.listdir("/proc/self/task")) != 1:
         raise RuntimeError("a package has started a thread, so this process cannot be forked")
+    if shares_memory():
+        raise RuntimeError("a package has made shared memory, which forked processes would all write to")
     gc.collect()
     gc.freeze()
-    return module
+    return Entry(module, frozenset(name.partition(".")[0] for name in sys.modules if name not in own))
 
 
-def serve(
-    control: socket.socket, request: dict[str, Any], descriptors: list[int], home: int, entry: types.ModuleType
-) -> None:
+def shares_memory() -> bool:
+    """Say whether this process has a map that its children could write to together."""
+    with open("/proc/self/maps") as maps:
+        return any(rights[1] == "w" and rights[3] == "s" for _, rights, *_ in map(str.split, maps))
+
+
+def forget(packages: set[str]) -> None:
+    """Let the next import of these packages and of what lies in them find them anew."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in packages]:
+        del sys.modules[name]
+
+
+def shadowed_by(folder: str, loaded: frozenset[str]) -> set[str]:
+    """Return which of the loaded packages an import would find in ``folder`` instead, were it made there first."""
+    from importlib.machinery import PathFinder
+
+    here = {name.partition(".")[0] for name in os.listdir(folder)} & loaded
+    specs = {name: PathFinder.find_spec(name, [folder]) for name in here}
+    sys.path_importer_cache.pop(folder, None)
+    return {name for name, spec in specs.items() if spec is not None and spec.loader is not None}
+
+
+def serve(control: socket.socket, request: dict[str, Any], descriptors: list[int], home: int, entry: Entry) -> None:
     """Fork one sandbox: the next child is the first process of a fresh namespace, the process itself comes back."""
     namespaces.call("unshare", namespaces.NEWPID)
     pid = os.fork()
@@ -110,7 +135,7 @@ def answer(control: socket.socket, meta: dict[str, Any], descriptors: list[int] 
 
 
 def become_sandbox(
-    control: socket.socket, request: dict[str, Any], descriptors: list[int], home: int, entry: types.ModuleType
+    control: socket.socket, request: dict[str, Any], descriptors: list[int], home: int, entry: Entry
 ) -> NoReturn:
     """In the child: enter fresh namespaces, take the descriptors in order, and be a supervisor."""
     outlet = descriptors[1]
@@ -118,7 +143,7 @@ def become_sandbox(
         control.detach()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.close(home)
-        namespaces.enter_fresh(request["user"], request["folders"])
+        namespaces.enter_fresh(request["user"], request["owner"], request["folders"])
         null = os.open(os.devnull, os.O_RDWR)
         top = max(*descriptors, null, 2) + 1
         wanted = [descriptors[0], outlet, null, *descriptors[2:]]
@@ -134,7 +159,7 @@ def become_sandbox(
         if "refused" in written:
             os.write(outlet, frames.pack_frame(written))
         else:
-            supervisor.main({**config, "filters": request["filters"]}, Entry(entry))
+            supervisor.main({**config, "filters": request["filters"]}, entry)
     except BaseException as error:  # noqa: BLE001 -- a child must not go on as a second zygote
         os.write(outlet, frames.pack_frame({"broken": f"{type(error).__name__}: {error}"}))
     finally:
@@ -163,8 +188,9 @@ def read_exactly(pipe: Any, size: int) -> bytes:
 class Entry:
     """What a command that runs inside does instead of executing a program."""
 
-    def __init__(self, module: types.ModuleType) -> None:
+    def __init__(self, module: types.ModuleType, preloaded: frozenset[str]) -> None:
         self.module = module
+        self.preloaded = preloaded
 
     def run(self, environment: dict[str, str], workdir: str) -> NoReturn:
         """Be a Python that was started in ``workdir`` and has read its settings from its standard input."""
@@ -175,9 +201,11 @@ class Entry:
             os.environ.update(environment)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # else writing to a closed pipe ends the program
+                signal.signal(number, signal.SIG_IGN)
             jail.set_dumpable(1)  # as after an exec; what is private to the supervisor is closed by now
-            for name in [name for name in sys.modules if name.partition(".")[0] == "rcb_agent"]:
-                del sys.modules[name]
+            forget({"rcb_agent"})
+            forget(shadowed_by(workdir, self.preloaded))
             sys.modules["__main__"] = types.ModuleType("__main__")
             with open(0, "rb", closefd=False) as pipe:
                 settings = json.loads(pipe.read())

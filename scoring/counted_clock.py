@@ -11,6 +11,7 @@ import itertools
 import sys
 import time
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 START = 1_700_000_000_000_000_000  # nanoseconds: a plausible date for what prints one
@@ -45,6 +46,20 @@ def _replace(names: dict[str, Any], counted: dict[Callable[[], float], Callable[
     for name, value in list(names.items()):
         if type(value) is _BUILTIN and value in counted:
             names[name] = counted[value]
+        elif type(value) is FunctionType:
+            _replace_defaults(value, counted)
+        elif type(value) is type:
+            for method in vars(value).values():
+                if type(method) is FunctionType:
+                    _replace_defaults(method, counted)
+
+
+def _replace_defaults(function: FunctionType, counted: dict[Callable[[], float], Callable[[], float]]) -> None:
+    """Replace clocks among the default arguments, as those of ``timeit``."""
+    if function.__defaults__ and any(type(value) is _BUILTIN and value in counted for value in function.__defaults__):
+        function.__defaults__ = tuple(
+            counted.get(value, value) if type(value) is _BUILTIN else value for value in function.__defaults__
+        )
 
 
 def _in_seconds(readings: "itertools.count[int]") -> Callable[[], float]:

@@ -6,6 +6,7 @@ random state and descriptors, so that a verdict does not depend on the start; ho
 """
 
 import json
+import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -17,6 +18,12 @@ from rcb_agent.scoring import programs
 
 OpenSandbox = Callable[[SandboxSpec], Sandbox]
 START = "start"
+ENVIRONMENT_IS_SET = "a file sets an environment variable before packages are imported"
+_SETTING = re.compile(
+    rb"^(os\s*\.\s*)?(environ\s*(\[[^\]\n]*\]\s*=[^=]|\.\s*(update|setdefault|pop|clear)\b)|(putenv|unsetenv)\b)"
+    rb"|^del\s+(os\s*\.\s*)?environ\b",
+    re.MULTILINE,
+)
 
 
 class Side(Protocol):
@@ -71,7 +78,10 @@ class _ColdSide:
 
 
 class WarmSides:
-    """Forked sides; where this machine does not allow them cold ones, whose record says why. Safe for threads."""
+    """Forked sides; where this machine or what they are given does not allow them cold ones, whose record says why.
+
+    Safe for threads.
+    """
 
     def __init__(self, warm: WarmSandboxes, open_sandbox: OpenSandbox) -> None:
         self._warm = warm
@@ -81,6 +91,8 @@ class WarmSides:
 
     def open(self, spec: SandboxSpec, program: Program) -> Side:
         """Fork a side, or start one cold."""
+        if sets_environment(spec.files):
+            return ColdSides(self._open_sandbox, ENVIRONMENT_IS_SET).open(spec, program)
         if (reason := self._refusals.get(spec.runtime.digest)) is None:
             try:
                 return _WarmSide(self._warm.open(spec, program))
@@ -89,6 +101,11 @@ class WarmSides:
                 with self._guard:
                     self._refusals[spec.runtime.digest] = reason
         return ColdSides(self._open_sandbox, reason).open(spec, program)
+
+
+def sets_environment(files: Mapping[str, bytes]) -> bool:
+    """Say whether a module sets an environment variable when it is imported: packages read theirs at their own import."""
+    return any(_SETTING.search(data) for path, data in files.items() if path.endswith(".py"))
 
 
 class _WarmSide:

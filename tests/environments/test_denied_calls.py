@@ -49,13 +49,14 @@ def test_every_denied_call_is_refused(box: SupervisedSandbox) -> None:
 
 @pytest.mark.sandbox
 def test_calls_refused_by_what_they_ask(box: SupervisedSandbox) -> None:
-    """New namespaces by clone, clone3, sockets that ignore namespaces, terminal input, other people's limits."""
+    """New namespaces by clone, clone3, sockets that ignore namespaces, terminal input, other people's limits, leases."""
     at = column()
     flags = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
     calls = [(f"clone {flag:x}", seccomp.CLONE[at], [flag | 17, 0, 0, 0]) for flag in flags]
     calls += [("clone3", seccomp.CLONE3[at], [0, 0])]
     calls += [(f"socket {family}", seccomp.SOCKET[at], [family, 2, 0]) for family in (17, 38, 40, 44)]
     calls += [("ioctl", seccomp.IOCTL[at], [0, 0x5412, 0]), ("prlimit", seccomp.PRLIMIT[at], [1, 7, 0, 0])]
+    calls += [(f"fcntl {command}", seccomp.FCNTL[at], [0, command, 0]) for command in (1024, 1026)]
     expected = dict.fromkeys((name for name, _, _ in calls), seccomp.EPERM)
     expected |= {"clone3": seccomp.ENOSYS} | {f"socket {n}": seccomp.EAFNOSUPPORT for n in (17, 38, 40, 44)}
     assert probe(box, calls) == expected

@@ -1,6 +1,7 @@
 """Guards: forked sandboxes that share anything, keep a trace of the one before, or outlive what forked them."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from rcb_agent.environments import cgroups
-from rcb_agent.environments.base import CommandResult, Container, Limits, Runtime, SandboxSpec
+from rcb_agent.environments.base import Bind, CommandResult, Container, Limits, Runtime, SandboxSpec
 from rcb_agent.environments.shells import BubblewrapShell, ShellOpener
 from rcb_agent.environments.warm import Program, WarmSandboxes
 from rcb_agent.errors import EnvironmentFault
@@ -150,6 +151,37 @@ def test_the_memory_of_one_holds_nothing_of_the_one_before(warm: WarmSandboxes, 
     assert int(run(warm, runtime, own).stdout) >= 1
 
 
+TERMINAL = """
+import os, time
+master, slave = os.openpty()
+os.set_blocking(master, False)
+time.sleep(2)
+try: print(os.read(master, 100))
+except BlockingIOError: print("silent", os.ttyname(slave))
+"""
+TALK = """
+import os
+print(os.listdir("/dev/pts"))
+for name in os.listdir("/dev/pts"):
+    if name != "ptmx": os.write(os.open(f"/dev/pts/{name}", os.O_RDWR | os.O_NOCTTY), b"hello")
+"""
+
+
+def test_pseudo_terminals_are_not_shared(warm: WarmSandboxes, runtime: Runtime) -> None:
+    """One that is open in a sandbox can be neither seen nor written to in another."""
+    box = warm.open(SandboxSpec(runtime), RUNS_SETTINGS)
+    seen: list[CommandResult] = []
+    thread = threading.Thread(target=lambda: seen.append(box.call(TERMINAL, timeout=20)))  # type: ignore[arg-type]
+    thread.start()
+    try:
+        for _ in range(3):
+            assert run(warm, runtime, TALK).stdout == b"['ptmx']\n"
+    finally:
+        thread.join()
+        box.close()
+    assert seen[0].stdout == b"silent /dev/pts/0\n"
+
+
 def test_descriptors_and_groups_do_not_grow(in_bubblewrap: WarmSandboxes, runtime: Runtime) -> None:
     """Neither of the harness nor of the process that forks."""
     warm = in_bubblewrap
@@ -165,6 +197,61 @@ def test_descriptors_and_groups_do_not_grow(in_bubblewrap: WarmSandboxes, runtim
     assert count() == before
     homes, _ = cgroups.own_folders()
     assert [name for home in homes.values() for name in home.glob(f"{cgroups.PREFIX}.{os.getpid()}.*")] == []
+
+
+PIPES = """
+import resource, subprocess
+child = subprocess.Popen(["true"], stdin=subprocess.PIPE)
+child.wait()
+try:
+    child.stdin.write(b"x" * 100_000)
+    child.stdin.flush()
+except BrokenPipeError:
+    print("broken pipe")
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+try:
+    open("/tmp/file", "wb", 0).write(b"x" * 100)
+    open("/tmp/file", "ab", 0).write(b"x" * 100)
+except OSError as error:
+    print(error.strerror)
+"""
+
+
+def test_a_closed_pipe_is_an_error_and_no_end(warm: WarmSandboxes, runtime: Runtime) -> None:
+    """As in an interpreter that was started: code that talks to another process survives its end."""
+    result = run(warm, runtime, PIPES)
+    assert (result.exit_code, result.stdout) == (0, b"broken pipe\nFile too large\n"), result.text()
+
+
+def test_files_of_a_workspace_win_over_what_was_loaded_ahead(warm: WarmSandboxes, runtime: Runtime) -> None:
+    """A package that a paper brings along is the one imported; a folder without Python files hides none."""
+    files = {"unittest/__init__.py": b"own = 1\n", "unittest/mock.py": b"own = 2\n", "inspect/notes": b""}
+    code = "import sys\nprint('unittest.case' in sys.modules)\nsys.path.insert(0, '/workspace')\n"
+    code += "import unittest.mock, inspect, random\nprint(unittest.own, unittest.mock.own, inspect.__file__ is None, random.random.__name__)"
+    assert run(warm, runtime, code, files=files).stdout == b"False\n1 2 False random\n"
+
+
+def test_many_bytes_at_the_start(warm: WarmSandboxes, runtime: Runtime) -> None:
+    """More files than one message takes arrive all the same."""
+    files = {f"{number}.bin": bytes([number]) * (24 << 20) for number in range(5)}
+    code = "import os\nprint([(n, os.path.getsize(n), open(n, 'rb').read(1)) for n in sorted(os.listdir('.'))] == [(f'{n}.bin', 24 << 20, bytes([n])) for n in range(5)])"
+    assert run(warm, runtime, code, files=files).stdout == b"True\n"
+
+
+def test_no_setting_of_the_kernel_can_be_written(warm: WarmSandboxes, runtime: Runtime) -> None:
+    """Not even those of namespaces that belong to the sandbox's own user."""
+    code = """
+import os
+for folder, _, names in os.walk("/proc/sys"):
+    for name in names:
+        try:
+            text = open(os.path.join(folder, name)).read()
+            open(os.path.join(folder, name), "w").write(text)
+            print(folder, name)
+        except OSError:
+            pass
+"""
+    assert run(warm, runtime, code).stdout == b""
 
 
 def test_limits_hold(warm: WarmSandboxes, runtime: Runtime) -> None:
@@ -215,9 +302,67 @@ def test_a_zygote_that_was_killed_is_replaced(in_bubblewrap: WarmSandboxes, runt
     assert run(warm, runtime, "print('again')").stdout == b"again\n"
 
 
+def test_a_fault_of_one_leaves_the_others_alone(in_bubblewrap: WarmSandboxes, runtime: Runtime, tmp_path: Path) -> None:
+    """What cannot be opened is no reason to end what runs already."""
+    warm = in_bubblewrap
+    box = warm.open(SandboxSpec(runtime), RUNS_SETTINGS)
+    try:
+        for spec in (
+            SandboxSpec(runtime, binds=(Bind(tmp_path, "/data"),)),
+            SandboxSpec(runtime, files={"a": b"", "a/b": b""}),
+            SandboxSpec(runtime, limits=Limits(disk_mb=-8)),  # its child ends before it begins
+        ):
+            with pytest.raises(EnvironmentFault):
+                warm.open(spec, RUNS_SETTINGS)
+            assert box.call("print('here')", timeout=20).stdout == b"here\n"  # type: ignore[arg-type]
+    finally:
+        box.close()
+
+
+def test_only_the_zygote_that_was_lost_is_given_up(in_bubblewrap: WarmSandboxes, runtime: Runtime) -> None:
+    """Threads that met its end together do not end the new one that the first of them has started."""
+    warm = in_bubblewrap
+    run(warm, runtime, "pass")
+    ((key, lost),) = warm._zygotes.items()
+    os.kill(max(zygote_of(warm)), signal.SIGKILL)
+    assert wait_until(lambda: lost.is_lost)
+    box = warm.open(SandboxSpec(runtime), RUNS_SETTINGS)
+    try:
+        warm._forget(key, warm._locks[key], lost)
+        assert box.call("print('here')", timeout=20).stdout == b"here\n"  # type: ignore[arg-type]
+    finally:
+        box.close()
+
+
+def test_no_command_can_keep_descriptors_from_being_sent(in_bubblewrap: WarmSandboxes, runtime: Runtime) -> None:
+    """The kernel refuses to send for whoever may have fewer open than others of the same user have under way."""
+    run(in_bubblewrap, runtime, "pass")
+    rows = Path(f"/proc/{max(zygote_of(in_bubblewrap))}/limits").read_text().splitlines()
+    (soft, hard) = next(row.split()[3:5] for row in rows if row.startswith("Max open files"))
+    assert soft == hard
+    own, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    code = "import resource\nprint(resource.getrlimit(resource.RLIMIT_NOFILE)[1])"
+    assert int(run(in_bubblewrap, runtime, code).stdout) <= own
+
+
+def test_a_process_that_has_ended_moves_nobody(runtime: Runtime) -> None:
+    """Else the kernel would take its number, 0, for the harness, and hold that to the limits of a sandbox."""
+    before = Path("/proc/self/cgroup").read_text()
+    group = cgroups.open_group(Limits())
+    if group is None:
+        pytest.skip("no cgroup can be made here")
+    try:
+        with pytest.raises(ProcessLookupError):
+            group.add(0)
+        assert Path("/proc/self/cgroup").read_text() == before
+    finally:
+        group.remove()
+
+
 @pytest.mark.parametrize(
     ("module", "reason"),
     [
+        ("import mmap\nplace = mmap.mmap(-1, 4096)\n", "shared memory"),
         ("import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n", "thread"),
         ("raise RuntimeError('nothing works')\n", "nothing works"),
         ("import os\nos._exit(3)\n", "it has ended"),

@@ -69,6 +69,24 @@ def test_hash_seed_locale_and_clock_are_the_same(both: tuple[SplitGrader, SplitG
     assert cold.message == warm.message
 
 
+@pytest.mark.parametrize(
+    ("line", "start"),
+    [
+        ('os.environ["PROBE"] = "1"', "cold: a file sets"),
+        ('os.environ.setdefault("PROBE", "1")', "cold: a file sets"),
+        ("del os.environ['HOME']", "cold: a file sets"),
+        ('os.putenv("PROBE", "1")', "cold: a file sets"),
+        ('x = os.environ.get("PROBE") == "1"', "warm"),
+    ],
+)
+def test_a_variable_that_a_package_reads_at_its_import(tmp_path: Path, line: str, start: str) -> None:
+    """A module that sets one first is graded where that package is not there yet."""
+    text = f"import os\n{line}\n{honest('plain')}"
+    grade = grade_text(make_grader(tmp_path), fixture_task("plain"), text)
+    assert grade.verdict == "passed"
+    assert start_of(grade).startswith(start)
+
+
 def test_where_nothing_can_be_forked_grades_start_cold(tmp_path: Path) -> None:
     """The record says why, and the verdict is the same."""
     warm = WarmSandboxes()

@@ -1,5 +1,7 @@
 """Guards: a verdict that depends on how fast the machine is, where the code itself stops on measured time."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -55,6 +57,16 @@ def test_counted_time_is_the_same_on_every_machine(grader: SplitGrader) -> None:
     """With a counted clock both sides make the same number of turns: the gold code passes."""
     grade = grade_text(grader, task_with(0.001), GOLD)
     assert (grade.verdict, grade.message) == (PASSED, "")
+
+
+def test_a_clock_that_is_a_default_argument_counts_too() -> None:
+    """``timeit`` loaded ahead of time measures what it would measure had it been imported afterwards."""
+    code = (
+        "from rcb_agent.scoring import counted_clock\ncounted_clock.remember_loaded()\nimport timeit\n"
+        "counted_clock.install(0.25)\nprint([round(t, 3) for t in (timeit.timeit('pass', number=1), *timeit.Timer('pass').repeat(1, 1))])\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "[0.25, 0.25]\n"
 
 
 def test_without_it_the_gold_code_cannot_be_measured(grader: SplitGrader) -> None:

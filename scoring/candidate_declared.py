@@ -18,7 +18,11 @@ def _build_own(decoder: Decoder, node: Node, depth: int) -> Any:
     fields = decoder.decode(node["v"], depth + 1)
     make: Callable[..., Any] = kind
     if dataclasses.is_dataclass(kind):
-        return make(**fields)
+        made_later = {field.name for field in dataclasses.fields(kind) if not field.init}
+        built = make(**{name: value for name, value in fields.items() if name not in made_later})
+        for name in made_later & fields.keys():
+            object.__setattr__(built, name, fields[name])  # it may be frozen
+        return built
     built = kind.__new__(kind)
     vars(built).update(fields)
     return built

@@ -1,12 +1,13 @@
 """The form of a value: what must agree with the gold's whatever the numbers in it are.
 
 Kind, keys, lengths, shapes and strings exactly, because they size things; of numbers whether they are integral, and
-if so which. Not: list against tuple, the width of a float, numpy's scalar wrappers, bool against int. An array and a
-list stay apart: tests index, transpose and broadcast the one and not the other. ``gold_form`` says what agrees.
+if so which, and whether any is NaN. Not: list against tuple, the width of a float, numpy's scalar wrappers, bool
+against int. An array and a list stay apart: tests index, transpose and broadcast the one and not the other.
+``gold_form`` says what agrees.
 
 A form is what JSON holds: None, strings and ints (bools as well) stand for themselves, ``{"float": n}`` is a float of
 the integral value n or none, ``{"items": [[form, count], ...]}`` a sequence in runs, ``{"dict": items}`` and
-``{"set": items}`` are ordered by key. This file also runs inside sandboxes: standard library only.
+``{"set": items}`` are ordered by key; ``"nan": true`` stands beside a number, or an array, that is NaN somewhere. This file also runs inside sandboxes: standard library only.
 """
 
 import copy
@@ -14,6 +15,7 @@ import hashlib
 import json
 import math
 import numbers
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -34,7 +36,7 @@ Live = Mapping[str, Mapping[str, list[int]]]
 
 
 class Trace:
-    """What crossed from C to T, in order: per test, pairs of a short label and a form as JSON.
+    """What crossed from C to T, in order: per test, pairs of a short label and a form as JSON, None where any will do.
 
     After ``room`` characters only hashes of forms are kept. ``on_entry`` is told test, full label and value of each.
     """
@@ -50,7 +52,8 @@ class Trace:
         self._gold = gold or {}
 
     def skip(self, labels: list[str]) -> None:
-        """Leave the crossings with these full labels out."""
+        """Keep no form of the crossings with these full labels: in the gold code's run, whose places count ever after.
+        A label has the candidate's claims in it."""
         self._skipped = frozenset(labels)
 
     def wanted(self, label: str) -> str:
@@ -61,7 +64,7 @@ class Trace:
             for entry in entries[position : position + 3]
             if not str(entry[0]).startswith((IN_PLACE, SHARED, WEIGHTS))
         ]
-        if not ahead or ahead[0][0] != label.rpartition(".")[2] or label in self._skipped:
+        if not ahead or ahead[0][0] != label.rpartition(".")[2]:
             return ""
         return kind_of(ahead[0][1])
 
@@ -90,13 +93,13 @@ class Trace:
     def note(self, label: str, value: Any) -> None:
         """Add a crossing. Only the label's last part counts: which object came first under a path is the
         candidate's claim, the name the test used is not."""
-        if label not in self._skipped:
-            self._add(label.rpartition(".")[2], self.write(form_of(value)), label, value)
+        text = None if label in self._skipped else self.write(form_of(value))
+        self._add(label.rpartition(".")[2], text, label, value)
 
     def note_error(self, label: str) -> None:
         """Add that an exception crossed."""
-        if label not in self._skipped:
-            self._add(label.rpartition(".")[2], self.write({"kind": "raises"}), label, None)
+        text = None if label in self._skipped else self.write({"kind": "raises"})
+        self._add(label.rpartition(".")[2], text, label, None)
 
     def note_in_place(self, label: str, indices: list[int], results: list[Any]) -> None:
         """Add that arguments are written back. The whole label counts, skipped or not: an object returned twice keeps
@@ -109,7 +112,7 @@ class Trace:
         self._room -= len(text)
         return text if self._room >= 0 else json.dumps({"hash": hash_form(form)})
 
-    def _add(self, short: str, text: str, label: str, value: Any) -> None:
+    def _add(self, short: str, text: str | None, label: str, value: Any) -> None:
         self.entries.setdefault(self.current, []).append([short, text])
         self.on_entry(self.current, label, value)
 
@@ -142,7 +145,7 @@ def settle(form: Any) -> Any:
     if type(form) is not dict:
         return form
     if "float" in form:
-        return {"float": None}
+        return {**form, "float": None}
     if "items" in form:
         return {"items": join_runs((settle(item), count) for item, count in form["items"])}
     return {tag: settle(part) for tag, part in form.items()}
@@ -150,7 +153,18 @@ def settle(form: Any) -> Any:
 
 def hash_form(form: Any) -> str:
     """Return what stands for a form that is too long to keep: no tolerance for ints in place of floats is left."""
-    return hash_text(json.dumps(settle(form)))
+    return hash_text(json.dumps(_less_exact(settle(form))))
+
+
+def _less_exact(form: Any) -> Any:
+    """Return a form that does not say of arrays whether their numbers are whole: honest ones differ in it."""
+    if type(form) is not dict:
+        return form
+    if "items" in form:
+        return {"items": join_runs((_less_exact(item), count) for item, count in form["items"])}
+    if form.get("array") in ("int", "float", "fraction"):
+        return {**form, "array": "real"}
+    return {tag: _less_exact(part) for tag, part in form.items()}
 
 
 def hash_text(text: str) -> str:
@@ -207,7 +221,13 @@ def _type_form(kind: type, _: int) -> Any:
 
 
 def _float_form(value: float, _: int) -> Any:
-    return {"float": int(value) if math.isfinite(value) and value == int(value) else None}
+    form = {"float": int(value) if math.isfinite(value) and value == int(value) else None}
+    return form | _nan_mark(is_nan=math.isnan(value))
+
+
+def _nan_mark(*, is_nan: bool) -> dict[str, bool]:
+    """NaN is neither more nor less than anything: a test that looks for what is too far away finds nothing in it."""
+    return {"nan": True} if is_nan else {}
 
 
 def _number_class(value: Any) -> str:
@@ -215,18 +235,42 @@ def _number_class(value: Any) -> str:
     return "complex" if value.is_complex() else "float" if value.is_floating_point() else "int"
 
 
+def _array_class(value: Any) -> str:
+    """Say of an array whether its dtype holds whole numbers only, and if not, whether its numbers are whole all the same:
+    a test that casts the reference to the dtype of ints, or bools, would round everything away."""
+    if value.dtype.kind == "c":
+        return "complex"
+    if value.dtype.kind != "f":
+        return "int"
+    plain = _as_numpy(value)
+    return "float" if bool((plain == plain.round()).all()) else "fraction"
+
+
+def _has_nan(value: Any) -> bool:
+    if value.dtype.kind not in "fc":
+        return False
+    plain = _as_numpy(value)
+    return bool((plain != plain).any())  # noqa: PLR0124 (so is NaN)
+
+
+def _as_numpy(value: Any) -> Any:
+    """Return the same array as one of numpy's: jax would compile what is asked of its own."""
+    return sys.modules["numpy"].asarray(value)
+
+
 def _number_form(value: Any) -> Any:
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape == () and dtype is not None:  # () equals torch.Size([])
         return form_of(value.item())
     if is_tensor(value):
-        return {"tensor": _number_class(value), "shape": json.dumps(list(value.shape))}
+        form = {"tensor": _number_class(value), "shape": json.dumps(list(value.shape))}
+        return form | _nan_mark(is_nan=bool(value.detach().isnan().any()))
     if any(base.__name__ in ("dtype", "device") for base in type(value).__mro__):  # what a test casts both sides to
         return {"kind": "dtype or device", "name": str(value)}
     if type(shape) is tuple and dtype is not None:
-        return {"array": "complex" if dtype.kind == "c" else "real", "shape": json.dumps(shape)}
+        return {"array": _array_class(value), "shape": json.dumps(shape)} | _nan_mark(is_nan=_has_nan(value))
     if isinstance(value, numbers.Complex):
-        return {"number": "complex"}
+        return {"number": "complex"} | _nan_mark(is_nan=value != value)  # noqa: PLR0124 (so is NaN)
     return {"kind": type(value).__name__}
 
 

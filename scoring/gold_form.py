@@ -1,9 +1,9 @@
 """Which forms agree with the gold's, and what is kept of the gold's forms.
 
-Where the gold has a float, any real number agrees. Where it has an int or bool, a number of exactly that value does,
-be it a float or a bool. Everything else is equal, inside containers as well. A long form is kept as its skeleton, in
-which ints and strings are left open, and a hash of them in order; the seen form's are hashed where the skeleton leaves
-them open. Only a skeleton that is long itself is replaced by a strict hash.
+Where the gold has a float, any real number agrees but NaN; in the place of an array of fractions one of a dtype of
+ints does not. Where the gold has an int or bool, a number of exactly that value does, be it a float or a bool.
+Everything else is equal, inside containers as well. A long form is kept as its skeleton, in which ints and strings are
+left open, and a hash of them in order; the seen form's are hashed where the skeleton leaves them open. Only a skeleton that is long itself is replaced by a strict hash.
 """
 
 import json
@@ -29,10 +29,12 @@ def _stable_entries(first: Crossings | None, second: Crossings | None) -> Crossi
     if not first or not second or [label for label, _ in first] != [label for label, _ in second]:
         return None
     pairs = zip(first, second, strict=True)
-    return [[label, _stable_form(str(form), str(other))] for (label, form), (_, other) in pairs]
+    return [[label, _stable_form(form, other)] for (label, form), (_, other) in pairs]
 
 
-def _stable_form(text: str, other: str) -> str | None:
+def _stable_form(text: str | None, other: str | None) -> str | None:
+    if text is None or other is None:
+        return None
     form = settle(json.loads(text))
     return json.dumps(_shorten(form)) if form == settle(json.loads(other)) else None
 
@@ -123,10 +125,36 @@ def _agree_items(gold: Any, seen: Any, exact: list[Any]) -> bool:
     return all(_agree(item, other, exact) for item, other in pairs)
 
 
+def _agree_float(gold: Any, seen: Any, _: list[Any]) -> bool:
+    return type(seen) is int or (type(seen) is dict and "float" in seen and _agree_nan(gold, seen))
+
+
+def _agree_nan(gold: Any, seen: Any) -> bool:
+    """NaN is wrong where the gold has none; where it has one, the test and the values say what is right."""
+    return "nan" in gold or "nan" not in seen
+
+
+def _agree_array(gold: Any, seen: Any, _: list[Any]) -> bool:
+    if type(seen) is not dict or "array" not in seen or seen["shape"] != gold["shape"]:
+        return False
+    is_complex = [form["array"] == "complex" for form in (gold, seen)]
+    is_rounded = gold["array"] == "fraction" and seen["array"] == "int"
+    return is_complex[0] == is_complex[1] and not is_rounded and _agree_nan(gold, seen)
+
+
+def _agree_marked(gold: Any, seen: Any, _: list[Any]) -> bool:
+    """Compare what is equal but for the mark of NaN."""
+    plain = [{tag: part for tag, part in form.items() if tag != "nan"} for form in (gold, seen) if type(form) is dict]
+    return len(plain) == len((gold, seen)) and plain[0] == plain[1] and _agree_nan(gold, seen)
+
+
 _RULES: Mapping[str, Callable[[Any, Any, list[Any]], Any]] = {
     "open": _agree_open,
     "like": _agree_like,
-    "float": lambda _, seen, __: type(seen) is int or (type(seen) is dict and "float" in seen),
+    "float": _agree_float,
+    "array": _agree_array,
+    "tensor": _agree_marked,
+    "number": _agree_marked,
     "hash": lambda gold, seen, _: gold["hash"] == hash_form(seen),
     "items": _agree_items,
     "dict": _agree_inside,

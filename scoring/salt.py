@@ -6,6 +6,7 @@ makers of generators are wrapped once their module is imported; what takes a see
 """
 
 import hashlib
+import operator
 import random
 from collections.abc import Callable
 from functools import wraps
@@ -28,10 +29,16 @@ def salted(seed: Any, salt: str) -> Any:
         return seed
     if isinstance(seed, list | tuple):
         return type(seed)(salted(part, salt) for part in seed)
-    if isinstance(seed, float | str | bytes) or hasattr(type(seed), "__index__"):
-        text = repr(int(seed)) if hasattr(type(seed), "__index__") else repr(seed)
-        return int.from_bytes(hashlib.sha256(f"{salt}\0{text}".encode()).digest()[:4], "big") >> 1
-    return seed
+    if isinstance(seed, float | str | bytes):
+        return _hashed(repr(seed), salt)
+    try:
+        return _hashed(repr(operator.index(seed)), salt)
+    except TypeError:  # an array of several numbers; a tracer of jax's, which has none yet
+        return salted(seed.tolist(), salt) if getattr(seed, "ndim", None) else seed
+
+
+def _hashed(text: str, salt: str) -> int:
+    return int.from_bytes(hashlib.sha256(f"{salt}\0{text}".encode()).digest()[:4], "big") >> 1
 
 
 def salting(function: Callable[..., Any], salt: str) -> Callable[..., Any]:

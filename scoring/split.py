@@ -201,7 +201,7 @@ class SplitGrader:
                 "weights": dict(answer.rules.weights),
                 "trusted": list(answer.rules.trusted),
             },
-            "skip_form": list(answer.rules.skip_form),
+            "skip_form": list(answer.rules.skip_form) if expected.is_gold else [],
             "skip_values": list(answer.rules.values.skip) if expected.is_gold and answer.rules.values else [],
             "values": answer.rules.values is not None,
             "asserts": answer.rules.asserts,

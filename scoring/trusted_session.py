@@ -179,6 +179,7 @@ class Session:
         ask = functools.partial(self._ask_gradients, request.label, len(inputs))
         incoming.outputs = self._tensors.attach(answer, decoder, inputs, ask)
         value = decoder.decode(answer.get("r"))
+        self._note_gradients()
         results = [decoder.decode(node) for node in expect(answer.get("w"), list)]
         if incoming.is_live and test == self.trace.current:
             self.trace.note_where(LIVE, position)
@@ -205,15 +206,25 @@ class Session:
             for name, value in taken:
                 self.on_update(name, value)
 
-    def _ask_gradients(self, label: str, own: int, graph: int, gradients: tuple[Any, ...]) -> Any:
+    def _ask_gradients(self, label: str, own: int, graph: int, leaves: list[int], gradients: tuple[Any, ...]) -> Any:
         """Ask C for the gradients of a graph's inputs; the form of those for T's ``own`` is one more crossing.
 
-        Which leaves of its own a candidate's graph has, and in which order, is its business.
+        Which leaves of its own a candidate's graph has, and in which order, is its business; the numbers of those to which the
+        test comes by a name are compared where values are.
         """
         plain = tuple(None if gradient is None else gradient.detach() for gradient in gradients)
         found = self.ask(Request("backward", graph, arguments=plain, label=f"{label}<gradient>"))
+        if self.on_update is not None and type(found) is list:
+            for number, gradient in zip(leaves, found[own:], strict=False):  # that there are enough is checked later
+                self._tensors.note_gradient(number, gradient)
+            self._note_gradients()
         self.trace.note(f"{label}<gradient>", found[:own] if type(found) is list else found)
         return found
+
+    def _note_gradients(self) -> None:
+        for name, gradient in self._tensors.take_gradients():
+            if self.on_update is not None:
+                self.on_update(name, gradient)
 
     def _send(self, request: Request, number: int, copied_back: list[int], *, live: bool) -> list[Any]:
         outgoing = Outgoing(self._shares(request), None if request.operation == "backward" else [])

@@ -21,7 +21,7 @@ from rcb_agent.scoring.wire import OverLimit, WireError
 
 MOST_GRAPHS, MOST_IN_GRAPH = 20_000, 10_000
 
-AskGradients = Callable[[int, tuple[Any, ...]], Any]
+AskGradients = Callable[[int, list[int], tuple[Any, ...]], Any]
 
 
 @dataclass(slots=True)
@@ -58,6 +58,8 @@ class TrustedTensors:
         self._graphs = 0
         self._names: dict[int, str] = {}
         self._named: dict[str, int] = {}
+        self._of_unnamed: dict[int, Any] = {}
+        self._gradients: list[tuple[str, Any]] = []
 
     def begin(self, head: Node, blobs: list[bytes]) -> None:
         """Put into a request, or a callback's answer, what C has not seen of T's tensors and switches."""
@@ -109,6 +111,8 @@ class TrustedTensors:
         if node["i"] not in self._names:  # by what the test asked for: the candidate's own numbers say nothing
             self._named[incoming.name] = ordinal = self._named.get(incoming.name, 0) + 1
             self._names[node["i"]] = f"{incoming.name} {ordinal}"
+            if (gradient := self._of_unnamed.pop(node["i"], None)) is not None:
+                self.note_gradient(node["i"], gradient)
         return found
 
     def _find(self, decoder: Decoder, node: Node) -> Any:
@@ -134,6 +138,22 @@ class TrustedTensors:
                 found += [(name, tensor), *([] if tensor.grad is None else [(f"{name} gradient", tensor.grad)])]
         return sorted(found, key=lambda pair: pair[0])
 
+    def note_gradient(self, number: int, gradient: Any) -> None:
+        """Keep what a backward pass of the test's gave one of C's tensors, under the name by which the test comes to it."""
+        if not is_tensor(gradient) or not bool(gradient.count_nonzero()):
+            return  # none and zero are the same to whoever adds it up
+        if name := self._names.get(number, ""):
+            self._gradients.append((f"{name} backward", gradient))
+            return
+        known = self._of_unnamed.get(number)
+        fits = known is not None and known.shape == gradient.shape
+        self._of_unnamed[number] = known + gradient if fits else gradient
+
+    def take_gradients(self) -> list[tuple[str, Any]]:
+        """Return, once, what was noted of gradients since the last time."""
+        taken, self._gradients = sorted(self._gradients, key=lambda pair: pair[0]), []
+        return taken
+
     def attach(self, answer: Node, decoder: Decoder, inputs: list[Any], ask: AskGradients) -> list[Any]:
         """Return the outputs of an answer's graph, joined to T's own tensors and to mirrors of C's."""
         if "graph" not in answer:
@@ -148,7 +168,8 @@ class TrustedTensors:
         token = _Token()
         weakref.finalize(token, self._dead_graphs.add, number).atexit = False
         joined = [*inputs, *leaves]
-        return _join(values, joined, token, lambda grads: _checked(ask(number, grads), joined))
+        numbers = [expect(node["i"], int) for node in answer["leaves"]]
+        return _join(values, joined, token, lambda grads: _checked(ask(number, numbers, grads), joined))
 
 
 def _torch() -> Any:

@@ -13,6 +13,7 @@ import random
 import sys
 from array import array
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -59,25 +60,32 @@ class ValueTrace:
         self._updates = 0
 
     def note(self, test: str, label: str, value: Any) -> None:
-        """Add the numbers of a crossing; what was updated before belongs to it. A skipped one has none."""
+        """Add the numbers of a crossing; what was updated before belongs to it. A skipped one has none, but takes its
+        room: which are skipped only the gold code's run is told."""
         crossings = self.values.setdefault(test, [])
         if self._waiting:
             self.updates.setdefault(test, {})[str(len(crossings))] = self._waiting
             self._waiting = {}
-        crossings.append(None if label in self._skipped else self._keep(value))
+        numbers = self._keep(value)
+        crossings.append(None if label in self._skipped else numbers)
 
     def note_update(self, name: str, value: Any) -> None:
         """Add that a shared tensor has, or its gradient has, these numbers from now on. Raises OverLimit."""
         self._updates += 1
         if self._updates > MOST_UPDATES:
             raise OverLimit(f"more than {MOST_UPDATES} updates of shared tensors")
+        self._room += _room_of(self._waiting.get(name))  # a candidate that changes one often must not use all of it up
         self._waiting[name] = self._keep(value)
 
     def _keep(self, value: Any) -> Numbers | None:
         most = SAMPLE if self._room > 0 else SMALL_SAMPLE if self._room > -ROOM else 0
         numbers = describe(value, most)
-        self._room -= 0 if numbers is None else min(numbers["n"], most) + 1
+        self._room -= _room_of(numbers)
         return numbers
+
+
+def _room_of(numbers: Numbers | None) -> int:
+    return 0 if numbers is None else len(numbers["v"]) * 3 // (4 * array("d").itemsize) + 1
 
 
 def describe(value: Any, most: int) -> Numbers | None:
@@ -123,13 +131,20 @@ def _parts(value: Any, depth: int) -> Iterator[Part | float]:
         yield value
     elif isinstance(value, complex):
         yield from (value.real, value.imag)
-    elif is_tensor(value):
-        yield _tensor_part(value)
-    elif _is_array(value):
-        yield _array_part(value)
+    elif (part := _whole_part(value)) is not None:
+        yield part
     elif (items := in_order(value)) is not None:
         for item in items:
             yield from _parts(item, depth + 1)
+
+
+def _whole_part(value: Any) -> Part | None:
+    """Return the numbers of what holds many by itself, or None."""
+    if isinstance(value, bytes):
+        return _bytes_part(value)
+    if is_tensor(value):
+        return _tensor_part(value)
+    return _array_part(value) if _is_array(value) else None
 
 
 def _joined(parts: Iterable[Part | float]) -> Iterator[Part]:
@@ -155,6 +170,17 @@ def _row_part(row: list[float]) -> Part:
         math.hypot(*numbers),
         lambda at: [numbers[place] for place in at],
         lambda at: [isinstance(row[place], int) for place in at],
+    )
+
+
+def _bytes_part(value: bytes) -> Part:
+    counts = Counter(value)
+    return Part(
+        len(value),
+        float(sum(byte * count for byte, count in counts.items())),
+        math.sqrt(sum(byte * byte * count for byte, count in counts.items())),
+        lambda at: [float(value[place]) for place in at],
+        lambda at: [True] * len(at),
     )
 
 

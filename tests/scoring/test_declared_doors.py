@@ -13,12 +13,16 @@ from tests.scoring.torch_support import NEEDS_TORCH, make_torch_grader
 
 CODE = """
 import numpy as np
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 @dataclass
 class Config:
     size: int
     scale: float = 2.0
+    double: float = field(init=False)
+
+    def __post_init__(self):
+        self.double = 2 * self.scale
 
 class Rates:
     def __init__(self):
@@ -35,7 +39,7 @@ class Model:
 
     def run(self, x):
         # <paper2code name="run">
-        return x * self.config.scale + self.shift
+        return x * self.config.scale + self.shift + 0 * self.config.double
         # </paper2code name="run">
 
     def mask(self, rates):
@@ -67,7 +71,7 @@ class TestModel(unittest.TestCase):
 
 DECLARED = GradingRules(plain={"model.Config": "model_ref.Config"}, trusted=("Model().rates.draw()",))
 SCALE = ("scale: float = 2.0", "scale: float = 0.0")
-RUN = ("return x * self.config.scale + self.shift", "return x * 0 + self.shift")
+RUN = ("return x * self.config.scale + self.shift + 0 * self.config.double", "return x * 0 + self.shift")
 DRAW = ("return self.source.normal(size=n)", "return -np.ones(n)")
 MASK = ("return rates > 0", "return np.zeros(len(rates), bool)")
 

@@ -1,4 +1,4 @@
-"""Guards: a plain value that satisfies a weak assertion by being empty or of another shape."""
+"""Guards: a plain value that satisfies a weak assertion by being empty, of another shape, or NaN."""
 
 from typing import Any
 
@@ -30,13 +30,16 @@ def rows(x):
 
 def at(x):
     return x[x > 1e9]
+
+def logs(x):
+    return np.log(np.abs(x))
 """
 
 WEAK_TEST = """
 import unittest
 import numpy as np
 from numpy.testing import assert_allclose
-from model import at, pieces, rows, spread, table
+from model import at, logs, pieces, rows, spread, table
 
 class TestWeak(unittest.TestCase):
     def setUp(self):
@@ -58,9 +61,21 @@ class TestWeak(unittest.TestCase):
     def test_scalar_expected(self):
         assert_allclose(rows(np.full((2, 2), 0.5)), 1.0)
         assert_allclose(at(self.x), [])
+
+    def test_nothing_far(self):
+        far, expected = 0.0, np.log(np.abs(self.x))
+        for a, b in zip(logs(self.x), expected):
+            far = max(far, abs(a - b))
+        self.assertLess(far, 1e-6)
+        self.assertFalse((np.abs(logs(self.x) - expected) > 1e-6).any())
+
+    def test_cast(self):
+        out = logs(np.full(3, 0.6))
+        assert_allclose(out, np.log(np.full(3, 0.6)).astype(out.dtype))
 """
 
 SPREAD, PIECES = "    return x - x.mean()\n", "    return [float(v) for v in x]\n"
+LOGS, LOG = "    return np.log(np.abs(x))\n", "np.log(np.abs(x))"
 TABLE, ROWS = '    return {"mean": float(x.mean()), "size": int(x.size)}\n', "    return x.sum(axis=1)\n"
 
 DEGENERATE = {
@@ -76,6 +91,10 @@ DEGENERATE = {
     "another size": (TABLE, '    return {"mean": 0.0, "size": 7}\n', "form"),
     "an object for a value": (TABLE, '    return {"mean": object(), "size": 6}\n', "form"),
     "a scalar where rows are": (ROWS, "    return 1.0\n", "form"),
+    "NaN where nothing is far": (LOGS, f"    return {LOG} if x[0] == 0.6 else {LOG} * np.nan\n", "form"),
+    "one NaN": (TABLE, '    return {"mean": float("nan"), "size": 6}\n', "form"),
+    "ints to cast to": (LOGS, f"    return {LOG}.astype(int) if x[0] == 0.6 else {LOG}\n", "form"),
+    "bools to cast to": (LOGS, f"    return {LOG}.astype(bool) if x[0] == 0.6 else {LOG}\n", "form"),
     "no rows": (ROWS, "    return np.empty(0)\n", "tests_failed"),
 }
 
@@ -100,6 +119,58 @@ def test_a_skipped_label_is_no_form(grader: SplitGrader) -> None:
     longer = GOLD.replace(TABLE, '    return {"mean": 1.0, "size": 7, "more": 1}\n')
     assert grade_text(grader, task, longer).verdict == "passed"
     assert grade_text(grader, task, GOLD.replace(PIECES, "    return ()\n")).reason == "form"
+
+
+TWO = """
+class Model:
+    def __init__(self):
+        # <paper2code name="start">
+        self.size = 1
+        # </paper2code name="start">
+
+    def table(self, x):
+        return [v / 3 for v in x]
+
+    def rows(self, x):
+        return [v / 7 for v in x]
+"""
+TWO_TEST = """
+import unittest
+from model import Model
+
+class TestBoth(unittest.TestCase):
+    def test_both(self):
+        x, made = [1, 2, 3], [Model() for _ in range(3)]
+        for table, rows in [(model.table, model.rows) for model in made]:
+            table(x)
+            for seen, value in zip(rows(x), x):
+                self.assertEqual(seen, value / 7)
+"""
+TRADED = """
+class Model:
+    gets = calls = 0
+    def _get(self, number):
+        Model.gets += 1
+        return (one, other)[number if Model.gets < 3 else 1 - number]
+    table, rows = property(lambda self: self._get(0)), property(lambda self: self._get(1))
+
+def other(x):
+    Model.calls += 1
+    return [v / 7 for v in x]
+
+def one(x):
+    return [v / 3 for v in x] if Model.calls < 2 else []
+"""
+
+
+@pytest.mark.sandbox
+@SANDBOXED[1]
+def test_a_skipped_label_is_the_golds_word(grader: SplitGrader) -> None:
+    """Two functions that trade names: the one whose form is left out stands where the other's results are looked at."""
+    task = make_task(TWO, TWO_TEST, rules=GradingRules(skip_form=("Model().table()",)))
+    assert grade_text(grader, task, TWO).verdict == "passed"
+    assert grade_text(grader, task, TWO.replace("return [v / 3 for v in x]", "return None")).verdict == "passed"
+    assert grade_text(grader, task, TRADED).reason == "form"
 
 
 def test_the_gate_remembers_the_golds_own_odd_comparisons() -> None:

@@ -110,6 +110,8 @@ def test_a_salted_seed_is_a_seed() -> None:
     assert salted(3, "s") == salted(np.int64(3), "s") != salted(3, "t")
     assert salted([3, 4], "s") == [salted(3, "s"), salted(4, "s")]
     assert all(0 <= salted(seed, "s") < 1 << 31 for seed in (0, -1, 1 << 80, "text", b"bytes", 2.5))
+    assert salted(np.array([3, 4]), "s") == salted([3, 4], "s")
+    assert salted(np.array(3), "s") == salted(3, "s")
     generator = np.random.default_rng(0)
     assert salted(generator, "s") is generator
     assert salting(lambda seed=None: seed, "s")(seed=3) == salted(3, "s")

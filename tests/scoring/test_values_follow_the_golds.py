@@ -5,7 +5,7 @@ import pytest
 from rcb_agent.scoring.base import FAILED, PASSED
 from rcb_agent.scoring.gold_values import Tolerance, difference
 from rcb_agent.scoring.split import SplitGrader
-from rcb_agent.scoring.value_trace import describe, places
+from rcb_agent.scoring.value_trace import ROOM, SAMPLE, ValueTrace, describe, places
 from rcb_agent.tasks.base import GradingRules, Task, ValueRules
 from tests.scoring.support import SANDBOXED, grade_text, make_task
 
@@ -204,9 +204,11 @@ def test_numbers_agree_as_allclose_has_it() -> None:
     """Rounding agrees, ints exactly, NaN with NaN, an int for an integral float."""
     nan, inf = float("nan"), float("inf")
     same = [(1.0, 1.00005), (2.0, 2), (3, 3.0), ([1.0, nan], (1.0, nan)), (inf, inf), (True, 1), (1 << 5000, 1 << 5000)]
+    same += [(b"abc", b"abc"), (b"", b"")]
     same += [({"b": 1.0, "a": 2.0}, {"a": 2.0, "b": 1.0}), ({1.0, 2.0}, {2.0, 1.0}), (1j, 1j), ("text", "text")]
     assert [pair for pair in same if differ(*pair)] == []
     other = [(1.0, 1.001), (100_000, 100_001), (1.0, nan), (nan, 1.0), (inf, -inf), (inf, 1e308), ([1.0], [1.0, 1.0])]
+    other += [(b"abc", b"abd"), ([b"a", 1.0], [b"b", 1.0])]
     other += [(1.0, None), (1j, -1j), (0.0, 1e-5), ([1.0, 2.0], [2.0, 1.0])]
     assert [pair for pair in other if not differ(*pair)] == []
 
@@ -230,3 +232,24 @@ def test_a_sample_stands_for_many_numbers() -> None:
     balanced[unseen[1]] -= 50
     assert differ(gold, balanced, 512)
     assert difference(kept, describe(gold, 64), Tolerance(1e-4, 1e-6)) == ""
+
+
+def test_room_is_the_same_for_the_gold_and_cannot_be_used_up() -> None:
+    """What is skipped takes its room in both runs; a tensor that changes often takes it once."""
+    import numpy as np
+
+    large = np.zeros(SAMPLE)
+    enough = ROOM // SAMPLE + 1
+
+    def kept(skipped: list[str], crossings: int, changes: int) -> int:
+        trace = ValueTrace(skipped)
+        for _ in range(crossings):
+            trace.note("t", "skipped()", large)
+        for _ in range(changes):
+            trace.note_update("weight 1", large)
+        trace.note("t", "f()", large)
+        numbers = trace.values["t"][-1]
+        assert numbers is not None
+        return len(numbers["v"])
+
+    assert kept(["skipped()"], enough, 0) == kept([], enough, 0) < kept([], 0, 0) == kept([], 0, enough)

@@ -86,6 +86,7 @@ HONEST = (
 )
 
 
+FORWARD_HONEST = HONEST[2][1].removeprefix("z = 2 * self.alpha * x; ")
 COMPARED = GradingRules(values=ValueRules())
 
 
@@ -94,12 +95,12 @@ def torch_grader(tmp_path_factory: pytest.TempPathFactory) -> SplitGrader:
     return make_torch_grader(tmp_path_factory.mktemp("preflight"))
 
 
-def grade(grader: SplitGrader, rules: GradingRules, *pairs: tuple[str, str]) -> Grade:
+def grade(grader: SplitGrader, rules: GradingRules, *pairs: tuple[str, str], test: str = TEST) -> Grade:
     text = GOLD
     for old, new in pairs:
         assert old in text
         text = text.replace(old, new)
-    task: Task = make_task(GOLD, TEST, rules=rules)
+    task: Task = make_task(GOLD, test, rules=rules)
     return grade_text(grader, task, text)
 
 
@@ -120,3 +121,35 @@ def test_honest_parameters_pass(torch_grader: SplitGrader) -> None:
     """Another order of parameters and operations, a buffer of its own and another way to change a weight."""
     found = grade(torch_grader, COMPARED, *HONEST)
     assert (found.verdict, found.message) == (PASSED, "")
+
+
+GRADIENTS = """
+import unittest
+import torch
+from model import Layer
+
+class TestGradients(unittest.TestCase):
+    def test_has_gradients(self):
+        layer = Layer(4)
+        alpha = layer.alpha
+        layer(torch.ones(2, 4)).sum().backward()
+        self.assertIsNotNone(alpha.grad)
+        self.assertGreater(float(layer.weight.grad.abs().sum()), 0)
+"""
+OTHER_GRADIENTS = {
+    "of what is read before": f"{FORWARD} + 3 * (self.alpha - self.alpha.detach())",
+    "of what is read after": f"{FORWARD} + 3 * (self.weight - self.weight.detach())",
+    "none": "return torch.tanh(self.alpha * x) * self.weight.detach() + 0 * self.weight",
+}
+
+
+@pytest.mark.parametrize("name", OTHER_GRADIENTS)
+def test_the_gradient_of_a_parameter_is_a_value(torch_grader: SplitGrader, name: str) -> None:
+    """The right numbers with another backward pass, which the test only asks whether it is there."""
+    text = (FORWARD, OTHER_GRADIENTS[name])
+    found = grade(torch_grader, COMPARED, text, test=GRADIENTS.replace("assertGreater(", "assertGreaterEqual("))
+    assert (found.reason, found.values_only, "backward" in found.message) == ("values", True, True)
+    honest = grade(
+        torch_grader, COMPARED, *HONEST, (FORWARD_HONEST, f"{FORWARD_HONEST} + 0 * self.alpha.sum()"), test=GRADIENTS
+    )
+    assert (honest.verdict, honest.message) == (PASSED, "")

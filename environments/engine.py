@@ -5,6 +5,7 @@ The SDK is imported here, when a container is asked for, and nowhere else. One c
 
 import atexit
 import os
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,6 +58,7 @@ def open_client() -> Any:
     where = engine_address()
     if not where.startswith(("unix://", "http://", "tcp://")) or os.environ.get("DOCKER_TLS_VERIFY"):
         raise EnvironmentFault(f"the docker engine at {where} cannot be attached to: only a socket or plain TCP can")
+    knock(where)
     try:
         options = {"base_url": SOCKET, **kwargs_from_env()}
         return docker.APIClient(**options, version="auto", timeout=CALL_SECONDS, max_pool_size=CONNECTIONS)
@@ -64,9 +66,21 @@ def open_client() -> Any:
         raise EnvironmentFault(explain_silence(where, error)) from None
 
 
+def knock(where: str) -> None:
+    """Try a socket of this machine first: where nobody answers, the SDK leaves its own open. Raises EnvironmentFault."""
+    if not where.startswith("unix://"):
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(CALL_SECONDS)
+        try:
+            probe.connect(where.removeprefix("unix://"))
+        except OSError as error:
+            raise EnvironmentFault(explain_silence(where, error)) from None
+
+
 def explain_silence(where: str, error: Exception) -> str:
     """One line on why nobody answers."""
-    if "PermissionError" in str(error):
+    if isinstance(error, PermissionError) or "PermissionError" in str(error):
         return f"no permission to use the docker engine at {where}: join the group docker, or set DOCKER_HOST"
     return f"no docker engine answers at {where}: start it (dockerd), or name it in DOCKER_HOST"
 

@@ -82,8 +82,14 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(END_SECONDS)
     except subprocess.TimeoutExpired:
-        process.kill()
+        kill_group(process)
         process.wait(END_SECONDS)
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill ``bwrap`` and the child that waits for its go-ahead: without it that would wait for ever."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def open_bubblewrap(spec: SandboxSpec) -> BubblewrapSandbox:
@@ -169,6 +175,7 @@ def start_bubblewrap(
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 pass_fds=(*files, info_writer, *descriptors),
+                process_group=0,  # a terminal's Ctrl-C is for the harness, not for half a sandbox
                 env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **(environment or {})},
             )
         return process, read_inner_pid(info, process)
@@ -199,8 +206,8 @@ def read_inner_pid(info: int, process: subprocess.Popen[bytes]) -> int:
 def end_early(process: subprocess.Popen[bytes]) -> str:
     """End a ``bwrap`` that did not get as far as a sandbox, and return its last words."""
     message = read_message(process)
-    process.kill()
-    close_pipes(process)  # what it may have started ends with its input
+    kill_group(process)
+    close_pipes(process)
     process.wait(END_SECONDS)
     return message
 

@@ -15,7 +15,14 @@ import signal
 import socket
 import struct
 
-from rcb_agent.environments.jail import CAPABILITY_HEADER, LIBC, empty_bounding_set, prctl, set_dumpable
+from rcb_agent.environments.jail import (
+    CAPABILITY_HEADER,
+    LIBC,
+    PR_SET_PDEATHSIG,
+    empty_bounding_set,
+    prctl,
+    set_dumpable,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # as in frames.py
@@ -31,7 +38,6 @@ NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
     0x40000000,
 )
 OWN = NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWNET
-PR_SET_PDEATHSIG = 1
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 1 << 5, 1 << 12, 1 << 14, 1 << 18
 

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from rcb_agent.environments import cgroups
-from rcb_agent.environments.base import Runtime
+from rcb_agent.environments.base import Runtime, SandboxSpec
+from rcb_agent.environments.bubblewrap import end_early, find_bubblewrap, identity_arguments, start_bubblewrap
+from rcb_agent.environments.layout import mount_arguments
 from tests.environments.conftest import OpenBox
 
 pytestmark = pytest.mark.sandbox
@@ -150,3 +152,18 @@ def test_cpu_hogs_meet_a_quota(open_box: OpenBox) -> None:
         "t = os.times(); print(t.user + t.system + t.children_user + t.children_system)\n"
     )
     assert float(box.run(["python", "-c", code], timeout=20).stdout) < 1.5
+
+
+def test_a_sandbox_given_up_before_it_began_leaves_no_half(runtime: Runtime) -> None:
+    """The child of a bwrap that is ended early is still waiting for its go-ahead, and would wait for ever."""
+    waiting, go = os.pipe()
+    try:
+        spec = SandboxSpec(runtime)
+        arguments = [*identity_arguments(as_root=os.geteuid() == 0), *mount_arguments(spec), "--block-fd", str(waiting)]
+        process, inner = start_bubblewrap(find_bubblewrap(), arguments, ("true",), (waiting,))
+        assert os.getpgid(process.pid) == process.pid != os.getpgid(0)
+        end_early(process)
+        assert wait_until(lambda: not Path(f"/proc/{inner}").exists())
+    finally:
+        os.close(waiting)
+        os.close(go)

@@ -12,6 +12,7 @@ import select
 import signal
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from rcb_agent.environments.supervised import PARTS, WRITE_BATCH, Carrier, Super
 from rcb_agent.errors import EnvironmentFault, SandboxFileError, SandboxLost
 
 ZYGOTE_PARTS = (*PARTS, "namespaces", "zygote")
+LOSSES = 5  # of one runtime and program in a run: loading it again costs seconds each time
 LOAD_SECONDS = 120.0
 FORK_SECONDS = 20.0
 ANSWER_BYTES = 1 << 12
@@ -299,6 +301,7 @@ class WarmSandboxes:
         self._locks: dict[tuple[str, str, str], threading.Lock] = {}
         self._zygotes: dict[tuple[str, str, str], Zygote] = {}
         self._refusals: dict[tuple[str, str, str], str] = {}
+        self._losses: Counter[tuple[str, str, str]] = Counter()
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -350,6 +353,9 @@ class WarmSandboxes:
         with lock:
             if self._zygotes.get(key) is lost:
                 del self._zygotes[key]
+                self._losses[key] += 1
+                if self._losses[key] >= LOSSES:
+                    self._refusals[key] = f"a warm start has ended {LOSSES} times by itself"
         lost.close()
 
     def close(self) -> None:

@@ -7,7 +7,6 @@ random state and descriptors, so that a verdict does not depend on the start; ho
 
 import json
 import re
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -86,21 +85,15 @@ class WarmSides:
     def __init__(self, warm: WarmSandboxes, open_sandbox: OpenSandbox) -> None:
         self._warm = warm
         self._open_sandbox = open_sandbox
-        self._guard = threading.Lock()
-        self._refusals: dict[str, str] = {}
 
     def open(self, spec: SandboxSpec, program: Program) -> Side:
         """Fork a side, or start one cold."""
         if sets_environment(spec.files):
             return ColdSides(self._open_sandbox, ENVIRONMENT_IS_SET).open(spec, program)
-        if (reason := self._refusals.get(spec.runtime.digest)) is None:
-            try:
-                return _WarmSide(self._warm.open(spec, program))
-            except EnvironmentFault as fault:
-                reason = str(fault)
-                with self._guard:
-                    self._refusals[spec.runtime.digest] = reason
-        return ColdSides(self._open_sandbox, reason).open(spec, program)
+        try:
+            return _WarmSide(self._warm.open(spec, program))
+        except EnvironmentFault as fault:  # what holds for a machine is kept there: one odd spec makes one side cold
+            return ColdSides(self._open_sandbox, str(fault)).open(spec, program)
 
 
 def sets_environment(files: Mapping[str, bytes]) -> bool:

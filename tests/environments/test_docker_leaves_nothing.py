@@ -21,6 +21,7 @@ from rcb_agent.environments.owners import home_mark, is_dead, own_mark
 from rcb_agent.environments.supervised import SupervisedSandbox
 from rcb_agent.errors import EnvironmentFault, SandboxLost
 from tests.environments.conftest import OpenBox
+from tests.environments.test_killed_harness import wait_until
 
 pytestmark = pytest.mark.docker
 
@@ -49,15 +50,6 @@ def descriptors() -> int:
 def containers_of(owner: str) -> list[str]:
     found = connect().containers(all=True, filters={"label": f"{OWNER_LABEL}={owner}"})
     return [container["Id"] for container in found]
-
-
-def wait_until(condition: Callable[[], object], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from rcb_agent.tasks.suites import load_suite
 from tests.engine import provide_base, silence
+from tests.environments.test_killed_harness import wait_until
 from tests.runs.test_runs_through_commands import children_of
 
 pytestmark = pytest.mark.sandbox
@@ -79,15 +79,6 @@ def mounts() -> set[str]:
     return {place for place in places if "docker" not in place and "overlay2" not in place}
 
 
-def wait_for(condition: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
-
-
 @pytest.fixture
 def nothing_of(tmp_path: Path) -> Path:
     """A folder for temporary files of a run."""
@@ -108,7 +99,7 @@ def test_nothing_of_a_killed_run_is_left(sandbox: list[str], phase: str, tmp_pat
         command = [sys.executable, "-m", "rcb_agent", "run", *words]
         process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=stderr)
     try:
-        assert wait_for(has_reached(phase, process, tmp_path / "run", in_docker="docker" in sandbox), 120), (
+        assert wait_until(has_reached(phase, process, tmp_path / "run", in_docker="docker" in sandbox), 120), (
             said.read_text()
         )
         family = children_of(process.pid)
@@ -117,7 +108,7 @@ def test_nothing_of_a_killed_run_is_left(sandbox: list[str], phase: str, tmp_pat
     finally:
         process.kill()
         process.wait()
-    assert wait_for(lambda: not [pid for pid in family if Path(f"/proc/{pid}").exists()], 10)
-    assert wait_for(lambda: not own_containers(process.pid), 10)
-    assert wait_for(lambda: not list(nothing_of.iterdir()), 10)
+    assert wait_until(lambda: not [pid for pid in family if Path(f"/proc/{pid}").exists()], 10)
+    assert wait_until(lambda: not own_containers(process.pid), 10)
+    assert wait_until(lambda: not list(nothing_of.iterdir()), 10)
     assert mounts() <= before

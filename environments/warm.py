@@ -29,7 +29,7 @@ from rcb_agent.environments.shells import BubblewrapShell, ZygoteShell
 from rcb_agent.environments.supervised import PARTS, WRITE_BATCH, Carrier, SupervisedSandbox, program_frame
 from rcb_agent.errors import EnvironmentFault, SandboxFileError, SandboxLost
 
-ZYGOTE_PARTS = (*PARTS, "namespaces", "zygote")
+ZYGOTE_PARTS = (*PARTS, "namespaces", "pages", "zygote")
 LOSSES = 5  # of one runtime and program in a run: loading it again costs seconds each time
 LOAD_SECONDS = 120.0
 FORK_SECONDS = 20.0

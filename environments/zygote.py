@@ -19,7 +19,7 @@ import socket
 import sys
 import types
 
-from rcb_agent.environments import filework, frames, jail, namespaces, seccomp, supervisor
+from rcb_agent.environments import filework, frames, jail, namespaces, pages, seccomp, supervisor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # as in frames.py
@@ -83,6 +83,7 @@ def load(config: dict[str, Any]) -> Entry:
         raise RuntimeError("a package has made shared memory, which forked processes would all write to")
     gc.collect()
     gc.freeze()
+    pages.gather()
     return Entry(module, frozenset(name.partition(".")[0] for name in sys.modules if name not in own))
 
 

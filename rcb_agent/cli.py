@@ -253,7 +253,7 @@ def diff(**options: Any) -> None:
 
 @cli.group()
 def tasks() -> None:
-    """List, show and pull tasks."""
+    """List, show, validate and pull tasks."""
 
 
 @tasks.command("list")
@@ -288,6 +288,39 @@ def show_task(**options: Any) -> None:
     from rcb_agent.runs.inspection import print_task
 
     print_task(options)
+
+
+@tasks.command("validate")
+@_suite
+@click.option("--tasks", "patterns", multiple=True, metavar="PATTERN", help="Only tasks whose id fits; repeatable.")
+@click.option("--quick", is_flag=True, help="Gold once, two mutants, no trivial answers.")
+@click.option("--afresh", is_flag=True, help="Try again what is in the cache.")
+@click.option("--strict", is_flag=True, help="Exit 3 when a task is not sound.")
+@click.option(
+    "--sandbox", type=click.Choice(["bubblewrap", "docker"]), default="bubblewrap", show_default=True, help="Where."
+)
+@click.option("--workers", type=click.IntRange(1, 512), help="Tasks at once.  [default: one per core]")
+@_as_json
+def validate_tasks(**options: Any) -> None:
+    """Find out what the hidden tests of each task are worth.
+
+    The gold code runs in fresh processes with other hash seeds; then an empty answer, zeros, a constant, the input handed
+    back, and mutants of the gold code must all fail. Interrupted, the same command goes on.
+
+    \b
+    sound: so it is     weak: something wrong passes     vacuous: an empty blank passes
+    flaky: the gold code passes sometimes                broken: it never does
+    \b
+    Exit codes: 0 done; 1 some tasks could not be measured; 3 a faulty paper, or with --strict a task that is not sound.
+    \b
+    Examples:
+      rcb-agent tasks validate
+      rcb-agent tasks validate --suite researchcodebench --tasks 'minp/*' --json
+      rcb-agent tasks validate --suite ./my-suite --quick --strict
+    """  # noqa: D301
+    from rcb_agent.runs.validating import validate
+
+    sys.exit(validate(options))
 
 
 @tasks.command("pull")

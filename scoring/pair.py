@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rcb_agent.environments.base import CommandResult, Limits, Runtime, SandboxSpec
@@ -27,7 +27,8 @@ _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_TH
 
 @dataclass(frozen=True, slots=True)
 class PairPlan:
-    """What one run of the pair needs; ``seconds`` bounds the whole of it, start-up aside."""
+    """What one run of the pair needs; ``seconds`` bounds the whole of it, start-up aside. ``environment`` is added to what
+    both sides have anyway."""
 
     runtime: Runtime
     trusted_files: Mapping[str, bytes]
@@ -36,6 +37,7 @@ class PairPlan:
     candidate_settings: Mapping[str, Any]
     seconds: float
     limits: Limits
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,8 @@ def _open(
 ) -> Side:
     files = plan.candidate_files if name == "candidate" else plan.trusted_files
     sockets = tuple(end.fileno() for end in ends)
-    spec = SandboxSpec(plan.runtime, files, sockets=sockets, env=_ENVIRONMENT, limits=plan.limits)
+    environment = {**_ENVIRONMENT, **plan.environment}
+    spec = SandboxSpec(plan.runtime, files, sockets=sockets, env=environment, limits=plan.limits)
     side = sides.open(spec, programs.program(name))
     stack.callback(side.close)
     return side

@@ -118,8 +118,33 @@ class SplitGrader:
             return ("",)
         return (*(derive(self._secret, task.problem.paper_id, draw) for draw in range(SALT_DRAWS)), "")
 
-    def grade(self, task: Task, files: Mapping[str, bytes]) -> Grade:
-        """Grade candidate files put onto the pristine tree. Raises EnvironmentFault when no sandbox can be opened."""
+    def gold_seconds(self, task: Task) -> float:
+        """Return the wall seconds of the gold code's own run here; 0 where it does not pass."""
+        return float(self._preflight(task, self._runtime_of(task.problem.runtime))[1].get("seconds", 0.0))
+
+    def repeat_gold(self, task: Task, hash_seed: int) -> Grade:
+        """Grade the gold code once more, in fresh interpreters that hash text by another seed.
+
+        It is held to its own first run; where that failed, to its tests alone. Raises EnvironmentFault as ``grade`` does.
+        """
+        runtime = self._runtime_of(task.problem.runtime)
+        _, record = self._preflight(task, runtime)
+        rules = task.answer.rules
+        expected = Expected((), is_gold=True) if record["failure"] else expected_from(record, rules)
+        plan = self._plan(task, runtime, gold_files(task.answer), expected)
+        plan = replace(plan, environment={"PYTHONHASHSEED": str(hash_seed)})
+        with self._turns.shared():
+            result = run_pair(self._cold, plan)
+        if _is_doubtful(result):
+            with self._turns.alone():
+                result = run_pair(self._cold, plan)
+        return judge(result, expected)
+
+    def grade(self, task: Task, files: Mapping[str, bytes], *, seconds: float | None = None) -> Grade:
+        """Grade candidate files put onto the pristine tree, within the paper's seconds or within fewer.
+
+        Raises EnvironmentFault when no sandbox can be opened.
+        """
         pristine = {file.path: file.encode() for file in task.answer.files}
         if stray := sorted(set(files) - set(pristine)):
             raise ValueError(f"{', '.join(stray)}: no annotated file of {task.id}")
@@ -130,7 +155,7 @@ class SplitGrader:
         if record["failure"]:
             return Grade(NOT_MEASURED, "gold_fails", record["failure"])
         expected = expected_from(record, task.answer.rules)
-        result, grade = self._run_pair(task, runtime, {**pristine, **files}, expected)
+        result, grade = self._run_pair(task, runtime, {**pristine, **files}, expected, seconds)
         if _is_doubtful(result) or grade.reason in ("no_verdict", "time_limit"):
             self._check_machine(task, runtime, expected)
         details = {**grade.details, **({"salt": expected.salt} if self._secret else {})}
@@ -168,10 +193,15 @@ class SplitGrader:
         return ("vacuous:an empty blank passes",) if kept["verdict"] == PASSED else ()
 
     def _run_pair(
-        self, task: Task, runtime: Runtime, files: Mapping[str, bytes], expected: Expected
+        self,
+        task: Task,
+        runtime: Runtime,
+        files: Mapping[str, bytes],
+        expected: Expected,
+        seconds: float | None = None,
     ) -> tuple[PairResult, Grade]:
         """Run both sides; what the machine may have caused is run once more, alone."""
-        plan = self._plan(task, runtime, files, expected)
+        plan = self._plan(task, runtime, files, expected, seconds)
         with self._turns.shared() as company:
             result = run_pair(self._sides, plan)
         grade = judge(result, expected)
@@ -181,8 +211,16 @@ class SplitGrader:
             grade = judge(result, expected)
         return result, grade
 
-    def _plan(self, task: Task, runtime: Runtime, files: Mapping[str, bytes], expected: Expected) -> PairPlan:
+    def _plan(
+        self,
+        task: Task,
+        runtime: Runtime,
+        files: Mapping[str, bytes],
+        expected: Expected,
+        seconds: float | None = None,
+    ) -> PairPlan:
         answer, limits = task.answer, self._limits
+        total = min(seconds or answer.rules.seconds, answer.rules.seconds)
         support = {file.path: file.encode() for file in answer.support}
         hidden = {file.path: file.encode() for file in answer.hidden}
         wire = asdict(limits.wire)
@@ -190,7 +228,7 @@ class SplitGrader:
             "limits": wire,
             "session": {
                 "call_seconds": limits.call_seconds * max(1.0, answer.rules.seconds / GradingRules().seconds),
-                "total_seconds": answer.rules.seconds,
+                "total_seconds": total,
             },
             "adapter": {
                 "in_place": {label: list(indices) for label, indices in answer.rules.in_place.items()},
@@ -222,7 +260,7 @@ class SplitGrader:
                 "prelude": answer.rules.prelude,
                 "salt": expected.salt,
             },
-            seconds=answer.rules.seconds,
+            seconds=total,
             limits=limits.sandbox,
         )
 

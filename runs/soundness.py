@@ -1,0 +1,60 @@
+"""Which tasks are known to be sound: what ``tasks validate`` has found here, or what is shipped for a known suite.
+
+A task is known by the hash of its content, so a suite that changes loses its verdicts and not its name.
+"""
+
+import json
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+
+from rcb_agent.runs.base import Json
+
+SHIPPED = "validation.json"
+
+
+def records_folder() -> Path:
+    """Return where ``tasks validate`` keeps its records."""
+    from rcb_agent.tasks.cache import cache_folder
+
+    return cache_folder() / "validation"
+
+
+def known_verdicts(digests: Iterable[str]) -> dict[str, str]:
+    """Return task digest -> verdict, for those of these tasks that were validated; the latest record counts."""
+    wanted = {digest[:32]: digest for digest in digests}
+    shipped = _shipped()
+    found = {digest: shipped[digest] for digest in wanted.values() if digest in shipped}
+    latest: dict[str, float] = {}
+    for path, prefix in _records():
+        digest = wanted.get(prefix)
+        if digest is None:
+            continue
+        try:
+            record: Json = json.loads(path.read_text(encoding="utf-8"))
+            time, verdict = float(record["time"]), str(record["verdict"])
+        except (OSError, ValueError, TypeError, KeyError):
+            continue
+        if record.get("digest") == digest and time >= latest.get(digest, 0.0):
+            latest[digest], found[digest] = time, verdict
+    return found
+
+
+def _records() -> list[tuple[Path, str]]:
+    folder = records_folder()
+    try:
+        return [(path, path.name.partition(".")[0]) for path in folder.iterdir() if path.suffix == ".json"]
+    except OSError:
+        return []
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> dict[str, str]:
+    """Verdicts of the suites that we know, by task digest: facts of ours, no line of anybody's code."""
+    path = files("rcb_agent.tasks") / "data" / SHIPPED
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return {str(digest): str(verdict) for digest, verdict in document["tasks"].items()}

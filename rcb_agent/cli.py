@@ -294,6 +294,7 @@ def show_task(**options: Any) -> None:
 @_suite
 @click.option("--tasks", "patterns", multiple=True, metavar="PATTERN", help="Only tasks whose id fits; repeatable.")
 @click.option("--quick", is_flag=True, help="Gold once, two mutants, no trivial answers.")
+@click.option("--mutants", type=click.IntRange(0, 10_000), help="Mutants of each blank.  [default: 5]")
 @click.option("--afresh", is_flag=True, help="Try again what is in the cache.")
 @click.option("--strict", is_flag=True, help="Exit 3 when a task is not sound.")
 @click.option(

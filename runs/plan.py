@@ -37,7 +37,8 @@ _DISPLAY = (
     *(f"runs/{name}.py" for name in ("furnishing", "cleaning")),
     *(f"runs/{name}.py" for name in ("leaderboard", "board_screen", "importing", "upstream_results")),
     *(f"runs/{name}.py" for name in ("preview", "estimate", "presets", "cheats", "verification", "regrading")),
-    *(f"tasks/{name}.py" for name in ("published", "cutoffs", "contamination")),
+    *(f"runs/{name}.py" for name in ("soundness", "validation", "validation_screen", "validating")),
+    *(f"tasks/{name}.py" for name in ("published", "cutoffs", "contamination", "mutants", "trivial")),
     "scoring/intervals.py",
 )
 
@@ -74,7 +75,12 @@ class Plan:
     def facts(self) -> Json:
         """Return what ``run.json`` says beside the config, so that a run folder can be read without its suite."""
         facts = {
-            task.id: {"paper": task.info.id, "loc": task.problem.loc, "depth": task.depth}
+            task.id: {
+                "paper": task.info.id,
+                "loc": task.problem.loc,
+                "depth": task.depth,
+                "digest": task.digest,
+            }
             for task in self.tasks.values()
         }
         return {"task_facts": facts, "faults": list(self.faults), "image_ids": image_ids(self.config.container)}

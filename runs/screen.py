@@ -156,13 +156,18 @@ def _rate(values: Json, key: str) -> str:
     return f"{low:.1f}" if high == low else f"{low:.1f} .. {high:.1f}"
 
 
+def _sound_rate(values: Json | None) -> str:
+    return "not validated" if values is None else _rate(values, "scaled_pass_rate")
+
+
 _WIDE = 110
-_SIDE_VIEWS = ("scaled, outermost", "scaled, blank scope")
+_SIDE_VIEWS = ("scaled, outermost", "scaled, blank scope", "scaled, sound")
 _COLUMNS: tuple[tuple[str, Callable[[Json], str]], ...] = (
     ("passed", _counts_cell),
     ("pass rate", lambda arm: _rate(arm, "pass_rate")),
     ("scaled", lambda arm: _rate(arm, "scaled_pass_rate")),
     ("scaled, outermost", lambda arm: _rate(arm["scopes"]["diff"]["outermost"], "scaled_pass_rate")),
+    ("scaled, sound", lambda arm: _sound_rate(arm["scopes"]["diff"].get("sound"))),
     ("scaled, blank scope", lambda arm: _rate(arm["scopes"]["blank"], "scaled_pass_rate")),
     ("steps", lambda arm: "unknown" if arm["steps"] is None else str(arm["steps"])),
     ("cost", lambda arm: "unknown" if arm["cost"] is None else f"${arm['cost']:.2f}"),

@@ -4,7 +4,7 @@ A task is known by the hash of its content, so a suite that changes loses its ve
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 from rcb_agent.runs.base import Json
 
 SHIPPED = "validation.json"
+SOUND = "sound"
 
 
 def records_folder() -> Path:
@@ -19,6 +20,15 @@ def records_folder() -> Path:
     from rcb_agent.tasks.cache import cache_folder
 
     return cache_folder() / "validation"
+
+
+def sound_tasks(facts: Mapping[str, Json]) -> frozenset[str] | None:
+    """Return which tasks of a run (its ``task_facts``) are known to be sound; None where none of them was validated."""
+    digests = {task: str(fact["digest"]) for task, fact in facts.items() if "digest" in fact}
+    known = known_verdicts(digests.values())
+    if not known:
+        return None
+    return frozenset(task for task, digest in digests.items() if known.get(digest) == SOUND)
 
 
 def known_verdicts(digests: Iterable[str]) -> dict[str, str]:

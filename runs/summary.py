@@ -9,6 +9,7 @@ from rcb_agent.runs.base import Json, trial_name
 from rcb_agent.runs.cheats import summarise_cheats
 from rcb_agent.runs.flags import kind_of
 from rcb_agent.runs.reader import GradeKey, RunReader
+from rcb_agent.runs.soundness import sound_tasks
 from rcb_agent.scoring.base import NOT_MEASURED, SCOPES, UNPROTECTED
 from rcb_agent.scoring.metrics import Row, outermost, pass_at_k_rates, summarise
 
@@ -23,11 +24,14 @@ class _Records:
     trials: dict[str, Json]
     grades: dict[GradeKey, Json]
     costs: dict[str, float | None]
+    sound: frozenset[str] | None
+    """The tasks that are known to be sound; None where none of them was validated."""
 
 
 def summarise_run(reader: RunReader) -> Json:
     """Return the document that ``--json`` prints: rates in percent, ``cost`` null when unknown."""
-    records = _Records(reader.trials(), _own_grades(reader), reader.cost_of_tries())
+    sound = sound_tasks(reader.run["task_facts"])
+    records = _Records(reader.trials(), _own_grades(reader), reader.cost_of_tries(), sound)
     arms = [_summarise_arm(reader, arm, records) for arm in reader.config["arms"]]
     return {
         "run": reader.id,
@@ -37,6 +41,7 @@ def summarise_run(reader: RunReader) -> Json:
         "grading": describe_grading(reader.config),
         "faults": reader.run["faults"],
         "imported": reader.run.get("imported"),
+        "sound_tasks": None if sound is None else len(sound),
         "arms": arms,
     }
 
@@ -83,15 +88,17 @@ def _cells(config: Json) -> list[tuple[str, int]]:
 
 def _summarise_arm(reader: RunReader, arm: Json, records: _Records) -> Json:
     scopes = {}
-    grades = records.grades
+    grades, sound = records.grades, records.sound
     for scope in SCOPES:
         rows = rows_of(reader, arm["id"], scope, grades)
         scopes[scope] = {**summarise(rows).as_json(), "outermost": summarise(outermost(rows)).as_json()}
+        if sound is not None:
+            scopes[scope]["sound"] = summarise(row for row in rows if row.task in sound).as_json()
         if reader.config["attempts"] > 1:
             scopes[scope]["pass_at_k"] = _pass_at_k(rows, reader.config["attempts"])
     own = [record for record in records.trials.values() if record["arm"] == arm["id"]]
     cheats = summarise_cheats(arm, own, grades, reader.config["mode"])
-    headline = {key: value for key, value in scopes["diff"].items() if key != "outermost"}
+    headline = {key: value for key, value in scopes["diff"].items() if key not in ("outermost", "sound")}
     return {
         "arm": arm["id"],
         "agent": arm["agent"],

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,8 @@ def validate(options: Options) -> int:
     suite = load_suite(options["suite"])
     tasks = select_tasks(suite, options["patterns"])
     depth = QUICK if options["quick"] else FULL
+    if options["mutants"] is not None:
+        depth = replace(depth, mutants=options["mutants"])
     claim_scratch()
     document = validate_tasks(
         suite, tasks, depth, sandbox=options["sandbox"], workers=options["workers"], afresh=options["afresh"]

@@ -14,13 +14,14 @@ from typing import Any
 
 from rcb_agent.errors import EnvironmentFault
 from rcb_agent.runs.base import Json
+from rcb_agent.runs.soundness import SOUND
 from rcb_agent.scoring.base import NOT_MEASURED, PASSED, Grade
 from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.masking import filled_files, null_code
 from rcb_agent.tasks.mutants import mutants_of
 from rcb_agent.tasks.trivial import trivial_candidates
 
-SOUND, WEAK, VACUOUS, FLAKY, BROKEN = "sound", "weak", "vacuous", "flaky", "broken"
+WEAK, VACUOUS, FLAKY, BROKEN = "weak", "vacuous", "flaky", "broken"
 VERDICTS = (SOUND, WEAK, VACUOUS, FLAKY, BROKEN)
 FORMAT = 1
 """Changes with what is tried or how it is judged."""

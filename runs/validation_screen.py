@@ -10,7 +10,8 @@ from rich.text import Text
 
 from rcb_agent.runs.base import Json
 from rcb_agent.runs.screen import visible
-from rcb_agent.runs.validation import SOUND, VERDICTS
+from rcb_agent.runs.soundness import SOUND
+from rcb_agent.runs.validation import VERDICTS
 from rcb_agent.scoring.base import NOT_MEASURED
 
 _MOST_SURVIVORS = 3

@@ -1,6 +1,6 @@
 """Guards: mini's hidden tests fail the gold, or pass an empty or slightly wrong answer.
 
-Here everything runs in one plain process per file, to be quick; ``scripts/mini_table.py`` does the same in the
+Here everything runs in one plain process per file, to be quick; ``rcb-agent tasks validate`` does the same in the
 real grader. A wrong answer is one of the generated mutants.
 """
 

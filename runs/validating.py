@@ -17,11 +17,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from rcb_agent.environments.base import Limits
+from rcb_agent.environments.base import Limits, Runtime
 from rcb_agent.errors import EnvironmentFault, RcbAgentError, UsageError
 from rcb_agent.runs.base import Json
+from rcb_agent.runs.containers import ContainerWish, choose_container
 from rcb_agent.runs.plan import Conditions, make_grader
-from rcb_agent.runs.pythons import choose_pythons, load_runtimes
+from rcb_agent.runs.pythons import Pythons, choose_pythons, load_runtimes
 from rcb_agent.runs.scratch import claim_scratch, release_scratch
 from rcb_agent.runs.screen import open_console, visible
 from rcb_agent.runs.soundness import records_folder
@@ -91,15 +92,16 @@ def validate_tasks(
     if not tasks:
         raise UsageError("no task to validate")
     pythons = choose_pythons((), tasks)
-    conditions = Conditions(suite.name, 1, sandbox, asdict(Limits()), pythons)
-    grader = make_grader(conditions, suite.root, {})
+    runtimes, missing = split_runtimes(tasks, pythons)
+    container = choose_container(sandbox, ContainerWish(), runtimes)
+    grader = make_grader(Conditions(suite.name, 1, sandbox, asdict(Limits()), pythons), suite.root, container)
     if not isinstance(grader, SplitGrader):
         raise TypeError("validation grades in mode split")
     started = time.monotonic()
     with ValidationWatch(len(tasks)) as watch:
-        crew = _Crew(grader, depth, afresh=afresh)
+        crew = _Crew(grader, depth, {name: runtime.digest for name, runtime in runtimes.items()}, afresh=afresh)
         try:
-            records = crew.carry_out(tasks, workers or os.cpu_count() or 1, watch)
+            records = crew.carry_out(tasks, missing, workers or os.cpu_count() or 1, watch)
         finally:
             grader.close()
     return {
@@ -116,6 +118,18 @@ def validate_tasks(
     }
 
 
+def split_runtimes(tasks: Sequence[Task], pythons: Pythons) -> tuple[dict[str, Runtime], dict[str, str]]:
+    """Return the runtimes that are there by name, and why the others are not."""
+    found: dict[str, Runtime] = {}
+    missing: dict[str, str] = {}
+    for task in {task.problem.runtime: task for task in tasks}.values():
+        try:
+            found |= load_runtimes([task], pythons)
+        except RcbAgentError as fault:
+            missing[task.problem.runtime] = str(fault)
+    return found, missing
+
+
 def count_verdict(records: Iterable[Json], verdict: str) -> int:
     """Count the tasks with a verdict."""
     return Counter(record["verdict"] for record in records)[verdict]
@@ -124,22 +138,30 @@ def count_verdict(records: Iterable[Json], verdict: str) -> int:
 class _Crew:
     """Tries tasks in a pool; one task of a paper is the first to run its gold code, the others wait for it."""
 
-    def __init__(self, grader: SplitGrader, depth: Depth, *, afresh: bool) -> None:
+    def __init__(self, grader: SplitGrader, depth: Depth, digests: Mapping[str, str], *, afresh: bool) -> None:
+        """Take the digest of each runtime that is there."""
         self._grader = grader
         self._depth = depth
+        self._digests = digests
         self._afresh = afresh
         self._gold: dict[str, Json] = {}
         self._locks: dict[str, threading.Lock] = {}
         self.cached = 0
 
-    def carry_out(self, tasks: Sequence[Task], workers: int, watch: ValidationWatch) -> list[Json]:
-        """Return the tasks' records in their order."""
-        digests = self._runtimes(tasks)
+    def carry_out(
+        self, tasks: Sequence[Task], missing: Mapping[str, str], workers: int, watch: ValidationWatch
+    ) -> list[Json]:
+        """Return the tasks' records in their order; ``missing`` says why a runtime is not to be had."""
         self._locks = {task.info.id: threading.Lock() for task in tasks}
         found: dict[str, Json] = {}
         pool = ThreadPoolExecutor(workers, "validate")
         try:
-            jobs = {pool.submit(self._validate, task, digests[task.problem.runtime]): task for task in tasks}
+            jobs = {
+                pool.submit(without_runtime, task, missing[name])
+                if (name := task.problem.runtime) in missing
+                else pool.submit(self._validate, task): task
+                for task in tasks
+            }
             for job in as_completed(jobs):
                 found[jobs[job].id] = job.result()
                 watch.done(found[jobs[job].id])
@@ -149,22 +171,8 @@ class _Crew:
         pool.shutdown()
         return [found[task.id] for task in tasks]
 
-    def _runtimes(self, tasks: Sequence[Task]) -> dict[str, str]:
-        """Return the digest of each runtime, or "" and why it is not to be had."""
-        digests = {}
-        for task in tasks:
-            name = task.problem.runtime
-            if name not in digests:
-                try:
-                    digests[name] = load_runtimes([task], choose_pythons((), [task]))[name].digest
-                except RcbAgentError as fault:
-                    digests[name] = f"not to be had: {fault}"
-        return digests
-
-    def _validate(self, task: Task, runtime: str) -> Json:
-        if runtime.startswith("not to be had"):
-            return _without_runtime(task, runtime.partition(": ")[2])
-        path = records_folder() / f"{record_key(task, self._conditions(runtime))}.json"
+    def _validate(self, task: Task) -> Json:
+        path = records_folder() / f"{record_key(task, self._conditions(task))}.json"
         kept = None if self._afresh else read_record(path, task)
         if kept is not None:
             self.cached += 1
@@ -176,8 +184,8 @@ class _Crew:
             write_record(path, record)
         return record
 
-    def _conditions(self, runtime: str) -> tuple[Any, ...]:
-        return runtime, self._grader.version, asdict(self._depth)
+    def _conditions(self, task: Task) -> tuple[Any, ...]:
+        return self._digests[task.problem.runtime], self._grader.version, asdict(self._depth)
 
     def _grade(self, task: Task, files: Mapping[str, bytes], seconds: float) -> Grade:
         return self._grader.grade(task, files, seconds=seconds)
@@ -216,7 +224,8 @@ class _Crew:
         }
 
 
-def _without_runtime(task: Task, why: str) -> Json:
+def without_runtime(task: Task, why: str) -> Json:
+    """Return the record of a task that cannot be tried here."""
     gold = {"runs": 0, "passed": 0, "seconds": 0.0, "limit": 0.0}
     return {**begin_record(task, gold), "verdict": NOT_MEASURED, "message": why, "seconds": 0.0, "time": 0}
 

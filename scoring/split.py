@@ -183,8 +183,7 @@ class SplitGrader:
 
     def _plan(self, task: Task, runtime: Runtime, files: Mapping[str, bytes], expected: Expected) -> PairPlan:
         answer, limits = task.answer, self._limits
-        support = {file.path: file.encode() for file in answer.support}
-        hidden = {file.path: file.encode() for file in answer.hidden}
+        support, hidden = answer.shared_bytes, answer.hidden_bytes
         wire = asdict(limits.wire)
         settings = {
             "limits": wire,

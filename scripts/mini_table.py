@@ -65,13 +65,14 @@ def open_split_engine(sandbox: str) -> Engine:
 
 def run_plainly(task: Task, code: str) -> str:
     """Run the hidden test file as its authors would, in a folder of its own."""
-    files = {file.path: file.text for file in (*task.answer.files, *task.answer.support, *task.answer.hidden)}
-    files[task.problem.path] = fill_blank(task.problem, code)
+    answer = task.answer
+    files = {file.path: file.encode() for file in answer.files} | answer.shared_bytes | answer.hidden_bytes
+    files[task.problem.path] = fill_blank(task.problem, code).encode("utf-8", "surrogateescape")
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in files.items():
+        for name, data in files.items():
             path = Path(folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            path.write_bytes(data)
         command = [sys.executable, "-B", task.answer.test_path]
         try:
             done = subprocess.run(

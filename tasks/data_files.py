@@ -12,7 +12,7 @@ from rcb_agent.tasks.base import DataFile
 
 BOTH, TESTS = "both", "tests"
 MOST_BYTES = 16 << 20
-CODE = (".py", ".pyc", ".pyi", ".so", ".pth", ".ipynb")
+CODE = (".py", ".pyc", ".pyi", ".so", ".ipynb")
 
 
 class FolderError(ValueError):

@@ -32,8 +32,15 @@ class Folder:
     data: PaperData
 
 
-def read_folder(root: Path, annotated: Iterable[str], context: Iterable[str], declared: Mapping[str, str]) -> Folder:
-    """Read and sort the files of a paper folder; ``declared`` says who reads a data file. Raises FolderError."""
+def read_folder(
+    root: Path,
+    annotated: Iterable[str],
+    context: Iterable[str],
+    declared: Mapping[str, str],
+    by_value: Iterable[str] = (),
+) -> Folder:
+    """Read and sort the files of a paper folder; ``declared`` says who reads a data file, ``by_value`` names classes whose
+    objects the tests give to the candidate, which needs their files. Raises FolderError."""
     names = _list_files(root)
     named = tuple(context)
     _refuse_hidden(named)
@@ -45,7 +52,10 @@ def read_folder(root: Path, annotated: Iterable[str], context: Iterable[str], de
     sources = {name: file for name in names if (file := _read_module(root, name)) is not None}
     own = {file.path for file in annotated_files}
     seen = {file.path for file in context_files}
-    needed = _imports_closure((*annotated_files, *context_files), sources) - own - {TEST_NAME}
+    carried = [sources[path] for name in by_value for path in _candidates(PurePosixPath(), name) if path in sources]
+    _refuse_hidden(file.path for file in carried)
+    needed = _imports_closure((*annotated_files, *context_files, *carried), sources) | {file.path for file in carried}
+    needed -= own | {TEST_NAME}
     support = context_files + tuple(sources[name] for name in sorted(needed - seen))
     shared = own | {file.path for file in support}
     hidden = tuple(sources[name] for name in sorted(_imports_closure((test,), sources) - shared))
@@ -55,11 +65,11 @@ def read_folder(root: Path, annotated: Iterable[str], context: Iterable[str], de
     return Folder(annotated_files, support, (test, *(f for f in hidden if f.path != test.path)), paper, others, data)
 
 
-def _refuse_hidden(context: Iterable[str]) -> None:
-    """A context file is shown to agents: the hidden test or a reference there would be the answer."""
-    for path in context:
+def _refuse_hidden(shown: Iterable[str]) -> None:
+    """Context, and what holds a class whose objects go by value, is shown to agents: a test or reference would be the answer."""
+    for path in shown:
         if PurePosixPath(path).name == TEST_NAME or path.endswith("_ref.py"):
-            raise FolderError(path, "is a hidden test or reference and cannot be a context file")
+            raise FolderError(path, "is a hidden test or reference: it can be no context file, nor hold a class of by_value")
 
 
 def _read_module(root: Path, name: str) -> SourceFile | None:

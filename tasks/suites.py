@@ -149,6 +149,7 @@ def _load_paper(root: Path, document: Document, index: int, own_keys: _OwnKeys) 
             _paths(entry["annotated_file_paths"]),
             _paths(entry.get("context_file_paths")),
             own.get("data", {}) if not faults else {},
+            own.get("grading", {}).get("by_value", ()) if not faults else (),
         )
     except FolderError as error:
         return [], [*faults, Fault(f"{paper_id}/{error.path}", error.line, "", str(error))]

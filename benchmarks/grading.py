@@ -155,7 +155,8 @@ def grade_upstream(work: Sequence[Work], clock: Callable[[], float]) -> Figures:
 def fresh_folder(task: Task, files: dict[str, bytes]) -> Iterator[Path]:
     """Everything of the paper, the reference and the test beside the candidate."""
     answer = task.answer
-    everything = {file.path: file.encode() for file in (*answer.files, *answer.support, *answer.hidden)}
+    pristine = {file.path: file.encode() for file in answer.files}
+    everything = {**pristine, **answer.shared_bytes, **answer.hidden_bytes}
     with tempfile.TemporaryDirectory(prefix="rcb-agent-benchmark-") as place:
         for path, data in {**everything, **files}.items():
             target = Path(place, path)

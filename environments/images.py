@@ -24,6 +24,7 @@ from rcb_agent.environments.engine import ImageMissing, connect, engine_errors
 from rcb_agent.environments.layout import ETC, HOME
 from rcb_agent.environments.owners import own_mark
 from rcb_agent.environments.runtimes import IMPORT_ALL
+from rcb_agent.environments.shims import without_shims
 from rcb_agent.environments.venvs import SHOWN_AT as RUNTIME_ROOT
 from rcb_agent.errors import EnvironmentFault
 from rcb_agent.tasks.cache import cache_folder
@@ -135,7 +136,7 @@ def build_new_image(runtime: Runtime, base: str, report: Callable[[str], None]) 
     name = image_name(runtime, base_id)
     report(f"{runtime.name}: copying its packages onto {base}")
     labels = {OWNER_LABEL: own_mark(), RUNTIME_LABEL: runtime.name, BASE_LABEL: base_id}
-    words = ["python3", "-I", "-B", "-c", FURNISH, IMPORT_ALL, *runtime.packages]
+    words = ["python3", "-I", "-B", "-c", FURNISH, IMPORT_ALL, *without_shims(runtime.packages)]
     with build_container(base_id, words, labels) as container:
         upload(container, runtime)
         report(f"{runtime.name}: trying every package")

@@ -19,12 +19,13 @@ from pathlib import Path
 
 from rcb_agent.environments.base import Runtime
 from rcb_agent.environments.interpreters import describe_interpreter
+from rcb_agent.environments.shims import list_shims, without_shims
 from rcb_agent.environments.venvs import BUILD_SECONDS, Sources, lock_pins, make_venv
 from rcb_agent.errors import EnvironmentFault, UsageError
 from rcb_agent.tasks.cache import cache_folder
 from rcb_agent.tasks.overlay import runtime_of_paper
 
-RUNTIMES = ("mini", "scipy", "torch", "jax")
+RUNTIMES = ("mini", "scipy", "torch", "jax", "tables", "vision")
 MARKER = "complete.json"
 ABOUT = "# about: "  # a lock's line that says what a build costs
 
@@ -71,7 +72,7 @@ def load_runtime(name: str, python: str | None = None) -> Runtime:
     folder = runtime_path(name)
     if not (folder / MARKER).is_file():
         raise EnvironmentFault(f"the runtime {name} is not built: run `rcb-agent env build {name}`")
-    return Runtime(name, folder / "venv" / "bin" / "python", tuple(lock_pins(lock)), lock_digest(lock))
+    return Runtime(name, folder / "venv" / "bin" / "python", tuple(lock_packages(lock)), lock_digest(lock))
 
 
 def chosen_python(name: str) -> str | None:
@@ -128,13 +129,13 @@ def fill_folder(folder: Path, lock: str, sources: Sources, report: Callable[[str
     report("trying every package")
     check_packages(folder / "venv" / "bin" / "python", lock_pins(lock))
     draft = folder / f"{MARKER}.part"
-    draft.write_text(json.dumps({"digest": lock_digest(lock), "packages": lock_pins(lock)}))
+    draft.write_text(json.dumps({"digest": lock_digest(lock), "packages": lock_packages(lock)}))
     draft.replace(folder / MARKER)
 
 
 def check_packages(python: Path, pins: Sequence[str]) -> None:
     """Import every package for real, at the version that is promised; EnvironmentFault if one fails."""
-    run_python(python, IMPORT_ALL, *pins)
+    run_python(python, IMPORT_ALL, *without_shims(pins))
 
 
 def run_python(python: Path, code: str, *arguments: str) -> str:
@@ -160,6 +161,11 @@ def read_lock(name: str) -> str:
     return resources.files("rcb_agent.environments").joinpath("data", f"{name}.txt").read_text()
 
 
+def lock_packages(lock: str) -> list[str]:
+    """Return what a lock furnishes: packages, then shims."""
+    return [*lock_pins(lock), *list_shims(lock)]
+
+
 def lock_digest(lock: str) -> str:
-    """Hash what a lock pins, not its comments."""
-    return hashlib.sha256("\n".join(lock_pins(lock)).encode()).hexdigest()
+    """Hash what a lock pins and what its shims hold, not its comments."""
+    return hashlib.sha256("\n".join(lock_packages(lock)).encode()).hexdigest()

@@ -1,7 +1,8 @@
 """Makes a venv from a lock: installs exactly what is pinned, takes its own place out of it, writes byte code.
 
 A lock is a requirements file. What stands below a line ``--index-url URL`` is installed by itself, from that index and
-no other: hashes are all or nothing within one install.
+no other: hashes are all or nothing within one install. A line ``--no-binary=NAME`` lets a package without wheels be built
+from its hashed source.
 """
 
 import os
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from rcb_agent.environments.shims import lay_shims, list_shims
 from rcb_agent.errors import EnvironmentFault
 
 SHOWN_AT = "/opt/runtime"  # where sandboxes show a runtime's venv
@@ -62,7 +64,7 @@ def lock_pins(lock: str) -> list[str]:
 
 
 def make_venv(home: Path, lock: str, sources: Sources, report: Callable[[str], None]) -> None:
-    """Make a venv that holds exactly what a lock pins. Raises EnvironmentFault."""
+    """Make a venv that holds exactly what a lock pins, and its shims. Raises EnvironmentFault."""
     report(f"making a venv with Python {sys.version.split()[0]}")
     venv.EnvBuilder(symlinks=True, with_pip=False).create(home)
     requirements = home.parent / "lock.txt"
@@ -72,6 +74,10 @@ def make_venv(home: Path, lock: str, sources: Sources, report: Callable[[str], N
             requirements.write_text(part.text + "\n")
             install(home / "bin" / "python", requirements, part.index, sources)
     requirements.write_text(lock)
+    if shims := list_shims(lock):
+        report(f"laying {', '.join(shims)}")
+        (packages,) = home.glob("lib/python*/site-packages")
+        lay_shims(lock, packages)
     report("writing byte code")
     make_movable(home)
     compile_packages(home)

@@ -16,7 +16,7 @@ from rcb_agent.environments.diff import unified_diff
 from rcb_agent.environments.registry import open_sandbox
 from rcb_agent.environments.repository import repository_files
 from rcb_agent.environments.supervised import MORE_ENTRIES
-from rcb_agent.tasks.base import Problem
+from rcb_agent.tasks.base import DataFile, Problem, SourceFile
 
 __all__ = ["LiveWorkspace", "WorkspaceSpec", "exported_files", "open_workspace", "unified_diff"]
 
@@ -44,7 +44,12 @@ class WorkspaceSpec:
 
 def exported_files(problem: Problem, paper: str) -> dict[str, bytes]:
     """Return everything an agent finds in its workspace, by path."""
-    sources = [*problem.files_support, *problem.public_tests, *problem.files]
+    sources: list[SourceFile | DataFile] = [
+        *problem.data,
+        *problem.files_support,
+        *problem.public_tests,
+        *problem.files,
+    ]
     if paper == "file" and problem.paper is not None:
         sources.append(problem.paper)
     return {source.path: source.encode() for source in sources}

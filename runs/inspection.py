@@ -1,5 +1,6 @@
 """Carries out the commands that only look: ``show``, ``diff``, ``tasks show``."""
 
+import hashlib
 import json
 import sys
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from rcb_agent.runs.screen import (
     write_bytes_safely,
 )
 from rcb_agent.runs.summary import summarise_run
-from rcb_agent.tasks.base import SourceFile, Task
+from rcb_agent.tasks.base import DataFile, SourceFile, Task
 from rcb_agent.tasks.suites import find_task, load_suite
 
 Options = Mapping[str, Any]
@@ -84,10 +85,10 @@ def print_task(options: Options) -> None:
     if options["as_json"]:
         document: Json = {
             "id": task.id,
-            "problem": asdict(task.problem),
+            "problem": _readable(asdict(task.problem)),
             "withheld": [asdict(w) for w in task.withheld],
         }
-        _print_json(document | ({"answer": asdict(task.answer)} if options["answer"] else {}))
+        _print_json(document | ({"answer": _readable(asdict(task.answer))} if options["answer"] else {}))
         return
     problem = task.problem
     lines = [
@@ -97,7 +98,8 @@ def print_task(options: Options) -> None:
         "",
         "An agent's workspace holds:",
     ]
-    shown = [*problem.files, *problem.files_support, *([problem.paper] if problem.paper else [])]
+    shown: list[SourceFile | DataFile] = [*problem.files, *problem.files_support, *problem.data]
+    shown += [problem.paper] if problem.paper else []
     lines += [f"  {file.path} ({len(file.encode())} bytes){_remark(task, file)}" for file in shown]
     lines += ["", *_listing(problem.target)]
     if options["answer"]:
@@ -107,10 +109,20 @@ def print_task(options: Options) -> None:
     sys.stdout.write(visible("\n".join(lines)) + "\n")
 
 
-def _remark(task: Task, file: SourceFile) -> str:
+def _remark(task: Task, file: SourceFile | DataFile) -> str:
     if file.path == task.problem.path:
         return "  <- the blank is here"
     return "  context" if file.path in task.problem.context_paths else ""
+
+
+def _readable(fields: Json) -> Json:
+    """Name data files by size and hash: their bytes are for programs."""
+    for name in {"data", "hidden_data"} & fields.keys():
+        fields[name] = [
+            {"path": file["path"], "bytes": len(file["data"]), "sha256": hashlib.sha256(file["data"]).hexdigest()}
+            for file in fields[name]
+        ]
+    return fields
 
 
 def _listing(file: SourceFile) -> list[str]:

@@ -96,8 +96,8 @@ def preflight_key(answer: Answer, runtime: Runtime, conditions: Iterable[str]) -
     """Return the hash under which a paper's preflight is kept."""
     parts: list[Any] = [
         _hashes(gold_files(answer)),
-        _hashes({file.path: file.encode() for file in answer.support}),
-        _hashes({file.path: file.encode() for file in answer.hidden}),
+        _hashes(answer.shared_bytes),
+        _hashes(answer.hidden_bytes),
         answer.test_path,
         list(answer.modules),
         asdict(answer.rules),

@@ -221,8 +221,7 @@ class SplitGrader:
     ) -> PairPlan:
         answer, limits = task.answer, self._limits
         total = min(seconds or answer.rules.seconds, answer.rules.seconds)
-        support = {file.path: file.encode() for file in answer.support}
-        hidden = {file.path: file.encode() for file in answer.hidden}
+        support, hidden = answer.shared_bytes, answer.hidden_bytes
         wire = asdict(limits.wire)
         settings = {
             "limits": wire,

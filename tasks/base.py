@@ -23,6 +23,21 @@ class SourceFile:
 
 
 @dataclass(frozen=True, slots=True)
+class DataFile:
+    """One file of a paper folder that is data, whatever its bytes are; ``path`` is POSIX and relative.
+
+    It is handed on as it lies and never read as text: nothing of it reaches a prompt.
+    """
+
+    path: str
+    data: bytes
+
+    def encode(self) -> bytes:
+        """Return the bytes of the file as they lie on disk."""
+        return self.data
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """What an agent may see of a task.
 
@@ -30,7 +45,8 @@ class Problem:
     (its two markers with a TODO between them), every other marker is gone. ``prompt_target`` is the same
     file as the direct prompt shows it: no markers, two comment lines in place of the blank.
     ``loc`` is the size of the blank in counted lines. ``files_support`` are the files the annotated ones
-    need or that the paper declares as context, less those withheld because they hold the answer.
+    need or that the paper declares as context, less those withheld because they hold the answer; ``data`` are those
+    of the declared context that are no text.
     """
 
     task_id: str
@@ -46,6 +62,7 @@ class Problem:
     title: str = ""
     context_paths: tuple[str, ...] = ()
     public_tests: tuple[SourceFile, ...] = ()
+    data: tuple[DataFile, ...] = ()
 
     @property
     def target(self) -> SourceFile:
@@ -112,7 +129,8 @@ class Answer:
     files complete, without markers except the two of this blank: the pristine base that a submission
     replaces. ``support`` are the pristine files that the candidate's side needs at grading, ``hidden`` those
     that only the trusted side may hold (tests, references). ``test_path`` names the hidden test in
-    ``hidden``; ``modules`` are the import names under which tests reach the annotated files.
+    ``hidden``; ``modules`` are the import names under which tests reach the annotated files. ``data`` are data files
+    that both sides read at grading, ``hidden_data`` those that only the trusted side may hold.
     """
 
     gold: str
@@ -122,6 +140,19 @@ class Answer:
     test_path: str
     modules: tuple[str, ...]
     rules: GradingRules = field(default_factory=GradingRules)
+    data: tuple[DataFile, ...] = ()
+    hidden_data: tuple[DataFile, ...] = ()
+
+    @property
+    def shared_bytes(self) -> dict[str, bytes]:
+        """What both sides of a grade get beside the annotated files, by path."""
+        return {file.path: file.encode() for file in self.support} | {file.path: file.encode() for file in self.data}
+
+    @property
+    def hidden_bytes(self) -> dict[str, bytes]:
+        """What the trusted side alone may hold, by path."""
+        texts = {file.path: file.encode() for file in self.hidden}
+        return texts | {file.path: file.encode() for file in self.hidden_data}
 
 
 @dataclass(frozen=True, slots=True)

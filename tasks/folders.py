@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from rcb_agent.tasks.base import SourceFile, Withheld
+from rcb_agent.tasks.data_files import FolderError, PaperData, is_data, read_bytes, sort_data
 from rcb_agent.tasks.syntax import parse_quietly
 
 TEST_NAME = "paper2code_test.py"
@@ -28,42 +29,47 @@ class Folder:
     hidden: tuple[SourceFile, ...]
     paper: SourceFile
     others: tuple[str, ...]
+    data: PaperData
 
 
-class FolderError(ValueError):
-    """A file of the folder cannot be used; ``path`` is relative to the folder."""
-
-    def __init__(self, path: str, message: str, line: int = 0) -> None:
-        super().__init__(message)
-        self.path, self.line = path, line
-
-
-def read_folder(root: Path, annotated: Iterable[str], context: Iterable[str], public: Iterable[str] = ()) -> Folder:
-    """Read and sort the files of a paper folder; ``public`` are tests that agents may see. Raises FolderError."""
+def read_folder(
+    root: Path,
+    annotated: Iterable[str],
+    context: Iterable[str],
+    declared: Mapping[str, str],
+    by_value: Iterable[str] = (),
+) -> Folder:
+    """Read and sort the files of a paper folder; ``declared`` says who reads a data file, ``by_value`` names classes whose
+    objects the tests give to the candidate, which needs their files. Raises FolderError."""
     names = _list_files(root)
-    context = tuple(context)
-    _refuse_hidden(context)
+    named = tuple(context)
+    _refuse_hidden(named)
+    data = sort_data(root, declared, [path for path in named if is_data(root, path)])
+    context = [path for path in named if path not in data.paths]
     annotated_files = tuple(read_source(root, path) for path in annotated)
-    context_files = tuple(read_source(root, path) for path in (*context, *public))
+    context_files = tuple(read_source(root, path) for path in context)
     test = read_source(root, TEST_NAME)
     sources = {name: file for name in names if (file := _read_module(root, name)) is not None}
     own = {file.path for file in annotated_files}
     seen = {file.path for file in context_files}
-    needed = _imports_closure((*annotated_files, *context_files), sources) - own - {TEST_NAME}
+    carried = [sources[path] for name in by_value for path in _candidates(PurePosixPath(), name) if path in sources]
+    _refuse_hidden(file.path for file in carried)
+    needed = _imports_closure((*annotated_files, *context_files, *carried), sources) | {file.path for file in carried}
+    needed -= own | {TEST_NAME}
     support = context_files + tuple(sources[name] for name in sorted(needed - seen))
     shared = own | {file.path for file in support}
     hidden = tuple(sources[name] for name in sorted(_imports_closure((test,), sources) - shared))
     paper = _read_paper(root)
-    used = shared | {file.path for file in hidden} | {test.path, paper.path}
+    used = shared | {file.path for file in hidden} | {test.path, paper.path} | data.paths
     others = tuple(name for name in names if name not in used and PurePosixPath(name).name not in _OURS)
-    return Folder(annotated_files, support, (test, *(f for f in hidden if f.path != test.path)), paper, others)
+    return Folder(annotated_files, support, (test, *(f for f in hidden if f.path != test.path)), paper, others, data)
 
 
-def _refuse_hidden(context: Iterable[str]) -> None:
-    """A context file is shown to agents: the hidden test or a reference there would be the answer."""
-    for path in context:
+def _refuse_hidden(shown: Iterable[str]) -> None:
+    """Context, and what holds a class whose objects go by value, is shown to agents: a test or reference would be the answer."""
+    for path in shown:
         if PurePosixPath(path).name == TEST_NAME or path.endswith("_ref.py"):
-            raise FolderError(path, "is a hidden test or reference and cannot be a context file")
+            raise FolderError(path, "is a hidden test or reference: it can be no context file, nor hold a class of by_value")
 
 
 def _read_module(root: Path, name: str) -> SourceFile | None:
@@ -78,15 +84,9 @@ def _read_module(root: Path, name: str) -> SourceFile | None:
 
 def read_source(root: Path, path: str) -> SourceFile:
     """Read one text file of the folder, byte-faithfully. Raises FolderError."""
-    pure = PurePosixPath(path)
-    if pure.is_absolute() or ".." in pure.parts:
-        raise FolderError(path, "leads out of the paper's folder")
-    full = root / pure
-    if full.is_symlink() or not full.is_file():
-        raise FolderError(path, "is not there as a regular file")
-    data = full.read_bytes()
+    data = read_bytes(root, path)
     try:
-        return SourceFile(pure.as_posix(), data.decode("utf-8"))
+        return SourceFile(PurePosixPath(path).as_posix(), data.decode("utf-8"))
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise FolderError(path, "is not UTF-8: save it as UTF-8", line) from None

@@ -26,8 +26,9 @@ from rcb_agent.tasks.base import (
     ValueRules,
     Withheld,
 )
+from rcb_agent.tasks.data_files import FolderError, refuse_answer
 from rcb_agent.tasks.documents import Document, read_document
-from rcb_agent.tasks.folders import Folder, FolderError, module_name, read_folder, split_support
+from rcb_agent.tasks.folders import Folder, module_name, read_folder, significant_lines, split_support
 from rcb_agent.tasks.markers import Blank, MarkerError, find_blanks, strip_markers
 from rcb_agent.tasks.masking import agent_view, gold_view, prompt_view
 from rcb_agent.tasks.origins import PULLED, pulled_root
@@ -144,7 +145,11 @@ def _load_paper(root: Path, document: Document, index: int, own_keys: _OwnKeys) 
     own, faults = own_keys(paper_id)
     try:
         folder = read_folder(
-            folder_path, _paths(entry["annotated_file_paths"]), _paths(entry.get("context_file_paths"))
+            folder_path,
+            _paths(entry["annotated_file_paths"]),
+            _paths(entry.get("context_file_paths")),
+            own.get("data", {}) if not faults else {},
+            own.get("grading", {}).get("by_value", ()) if not faults else (),
         )
     except FolderError as error:
         return [], [*faults, Fault(f"{paper_id}/{error.path}", error.line, "", str(error))]
@@ -153,7 +158,10 @@ def _load_paper(root: Path, document: Document, index: int, own_keys: _OwnKeys) 
     if faults:
         return [], faults
     builder = _PaperBuilder(paper_id, folder, entry, own)
-    return [builder.build(file, blank) for file, blank in blanks], []
+    try:
+        return [builder.build(file, blank) for file, blank in blanks], []
+    except FolderError as error:
+        return [], [Fault(f"{paper_id}/{error.path}", error.line, "", str(error))]
 
 
 def _paths(value: str | list[str] | None) -> list[str]:
@@ -211,6 +219,8 @@ class _PaperBuilder:
         test = self.folder.hidden[0]
         reasons = [Withheld(test.path, "hidden test")]
         reasons += [Withheld(file.path, "imported by the hidden test") for file in self.folder.hidden[1:]]
+        data = self.folder.data
+        reasons += [Withheld(file.path, "data of the hidden tests") for file in (*data.both, *data.tests)]
         return (*reasons, *(Withheld(path, "not on the allow list") for path in self.folder.others))
 
     def build(self, file: SourceFile, blank: Blank) -> Task:
@@ -220,6 +230,8 @@ class _PaperBuilder:
         support = tuple(SourceFile(f.path, strip_markers(f.text)) for f in self.folder.support)
         shown, withheld = split_support(support, gold)
         public = tuple(f for f in shown if f.path in self.own.get("public_tests", ()))
+        data = self.folder.data
+        refuse_answer((*data.shown, *data.both), significant_lines(gold))
         problem = Problem(
             task_id=f"{self.paper_id}/{blank.name}",
             paper_id=self.paper_id,
@@ -234,6 +246,7 @@ class _PaperBuilder:
             title=self.info.title,
             context_paths=self.context_paths,
             public_tests=public,
+            data=data.shown,
         )
         answer = Answer(
             gold=gold,
@@ -243,13 +256,15 @@ class _PaperBuilder:
             test_path=self.folder.hidden[0].path,
             modules=tuple(module_name(f.path) for f in self.folder.annotated),
             rules=self.rules,
+            data=(*data.shown, *data.both),
+            hidden_data=data.tests,
         )
         return self._task(problem, answer, blank, withheld)
 
     def _task(self, problem: Problem, answer: Answer, blank: Blank, withheld: tuple[Withheld, ...]) -> Task:
         parent = f"{self.paper_id}/{blank.parent}" if blank.parent else None
         names = (*self.hidden_names, *withheld)
-        digest = _hash([asdict(problem), asdict(answer)])
+        digest = _hash([_digestible(problem), _digestible(answer)])
         return Task(problem, answer, self.info, blank.depth, parent, names, digest)
 
 
@@ -300,6 +315,16 @@ def _value_rules(own: dict[str, Any]) -> ValueRules:
     return ValueRules(
         float(own.get("rtol", usual.rtol)), float(own.get("atol", usual.atol)), tuple(own.get("skip", usual.skip))
     )
+
+
+def _digestible(value: Problem | Answer) -> dict[str, Any]:
+    """Return what a digest is made of: data by its hash, and nothing where a paper has none, as before there was any."""
+    fields = asdict(value)
+    for name in ("data", "hidden_data"):
+        files = fields.pop(name, ())
+        if files:
+            fields[name] = [[file["path"], hashlib.sha256(file["data"]).hexdigest()] for file in files]
+    return fields
 
 
 def _hash(value: Any) -> str:

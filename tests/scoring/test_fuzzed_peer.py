@@ -295,7 +295,7 @@ def relay(end, place, seed):
 def play(place, seed):
     here, there = socket.socketpair()
     threading.Thread(target=relay, args=(there, place, seed), daemon=True).start()
-    session = Session(Channel(here, LIMITS), SessionLimits(3.0, 3.0), Adapter())
+    session = Session(Channel(here, LIMITS), SessionLimits(20.0, 20.0), Adapter())
     session.make_proxy = lambda number, called, label: (CallableProxy if called else Proxy)(session, number, label)
     try:
         converse(session)

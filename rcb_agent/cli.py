@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from rcb_agent import __version__
+from rcb_agent.cli_compare import compare
 from rcb_agent.cli_options import as_json as _as_json
 from rcb_agent.cli_options import cold as _cold
 from rcb_agent.cli_options import docker_base as _docker_base
@@ -50,6 +51,7 @@ def cli() -> None:
     rcb-agent run --suite researchcodebench --preset paper --model openai/gpt-4.1
     rcb-agent estimate --agent react --model openai/gpt-4.1      tokens, dollars, minutes; nothing is spent
     rcb-agent show RUN [TRIAL]                           the table, or one trial step by step
+    rcb-agent compare RUN                                did one arm beat the other, and could this run tell?
     rcb-agent verify RUN                                 do its records belong together?
     rcb-agent regrade RUN --dry-run                      would today's grader say the same?
     rcb-agent doctor                                     does this machine do?
@@ -381,6 +383,7 @@ def doctor(**options: Any) -> None:
     sys.exit(run_doctor(options))
 
 
+cli.add_command(compare)
 cli.add_command(leaderboard)
 cli.add_command(import_upstream)
 cli.add_command(regrade)

@@ -18,6 +18,13 @@ results = click.option(
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document on standard output and nothing else there."
 )
+as_csv = click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
+as_latex = click.option("--latex", "as_latex", is_flag=True, help="Print LaTeX tables (booktabs).")
+out_file = click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write to this file; .json, .csv and .tex choose the form.  [default: standard output]",
+)
 cold = click.option(
     "--cold",
     is_flag=True,

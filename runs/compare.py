@@ -74,7 +74,7 @@ def _document(contestants: Sequence[Contestant], request: CompareRequest) -> Jso
     if not whole.tasks:
         raise UsageError("these arms have no task in common: nothing can be compared")
     pairs = _pairs(contestants, request.against)
-    known = {key: compare_systems(outcomes, pairs, request.bootstrap) for key, outcomes in views.items()}
+    known = _compare_views(views, pairs, request.bootstrap)
     facts = {
         "tasks": len(whole.tasks),
         "papers": len(set(whole.papers)),
@@ -97,6 +97,17 @@ def _document(contestants: Sequence[Contestant], request: CompareRequest) -> Jso
 def _anything_measured(one: Contestant, tasks: Sequence[str]) -> bool:
     wanted = frozenset(tasks)
     return any(row.verdict != NOT_MEASURED for row in one.rows[HEADLINE[0]] if row.task in wanted)
+
+
+def _compare_views(
+    views: Mapping[tuple[str, str], Outcomes], pairs: Sequence[tuple[str, str]], bootstrap: Bootstrap
+) -> dict[tuple[str, str], Sequence[Comparison]]:
+    """Compare each view once: scope blank is mostly what scope diff is."""
+    done: list[tuple[Outcomes, Sequence[Comparison]]] = []
+    for outcomes in views.values():
+        same = next((found for known, found in done if known == outcomes), None)
+        done.append((outcomes, compare_systems(outcomes, pairs, bootstrap) if same is None else same))
+    return dict(zip(views, (found for _, found in done), strict=True))
 
 
 def _views(

@@ -108,7 +108,8 @@ def _latex_pairs(document: Json) -> LatexTable:
         notes=(
             f"Percentile bootstrap over {document['papers']} papers ({draws['resamples']} resamples, seed {draws['seed']});",
             "p: sign flips over papers; McNemar: exact, ignores that tasks of a paper go together;",
-            f"both after Holm over {len(document['pairs'])} pairs; detectable: with power 0.8.",
+            *([f"both after Holm over {len(document['pairs'])} pairs;"] if len(document["pairs"]) > 1 else []),
+            "detectable: with power 0.8.",
         ),
     )
 

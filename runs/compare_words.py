@@ -155,6 +155,7 @@ def _arm_remarks(contestants: Sequence[Contestant]) -> list[str]:
             lines.append(f"{one.id}: sandbox {one.conditions['sandbox']}: {NO_ISOLATION}")
         if one.arm["model"].startswith("scripted"):
             lines.append(f"{one.id}: scripted, not a language model.")
+        lines += [f"{one.id}: the last line of {name} is torn and not counted." for name in one.torn]
     if imported := [one.id for one in contestants if one.imported]:
         lines.append(f"{', '.join(imported)}: published or imported, not measured by rcb-agent.")
     return lines

@@ -3,7 +3,7 @@
 ``RUN:ARM`` is one arm, ``RUN`` all arms of a run but cheaters, ``published:NAME`` one of the 32 published models.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -69,42 +69,51 @@ def find_contestants(texts: Iterable[str], results: Path) -> tuple[tuple[Contest
     """Return the arms that are named, each once, in order, and what was left out and why. Raises UsageError."""
     found: dict[tuple[str, str], Contestant] = {}
     left_out: list[Json] = []
+    read: dict[Path, _Records] = {}
     for text in texts:
         if text.startswith(PUBLISHED):
             one = _published(text)
             found.setdefault(("", one.id), one)
         else:
-            for key, one in _of_run(text, results, left_out):
-                found.setdefault(key, one)
+            reader, wanted = open_run(text, results)
+            path = reader.path.resolve()
+            read[path] = read.get(path) or _Records(reader)
+            for one in read[path].contestants(wanted, left_out):
+                found.setdefault((str(path), one.id), one)
     return _name_apart(list(found.values())), left_out
 
 
-def _of_run(text: str, results: Path, left_out: list[Json]) -> list[tuple[tuple[str, str], Contestant]]:
-    reader, wanted = open_run(text, results)
-    grades, trials, costs = reader.grades(), reader.trials(), reader.cost_of_tries()
-    found = []
-    for arm in reader.config["arms"]:
-        if wanted not in (None, arm["id"]):
-            continue
-        if cheats_of(arm):
-            left_out.append({"id": f"{reader.id}:{arm['id']}", "reason": "a cheater says nothing of a model"})
-            continue
-        imported = "imported" in reader.run
+class _Records:
+    """A run's records, read once however many of its arms are named."""
+
+    def __init__(self, reader: RunReader) -> None:
+        self._reader, self._grades, self._trials = reader, reader.grades(), reader.trials()
+        self._costs = reader.cost_of_tries()
+
+    def contestants(self, wanted: str | None, left_out: list[Json]) -> Iterator[Contestant]:
+        """Yield the arms that are wanted, by default all but cheaters."""
+        for arm in self._reader.config["arms"]:
+            if wanted in (None, arm["id"]) and cheats_of(arm):
+                name = f"{self._reader.id}:{arm['id']}"
+                left_out.append({"id": name, "reason": "a cheater says nothing of a model"})
+            elif wanted in (None, arm["id"]):
+                yield self._contestant(arm)
+
+    def _contestant(self, arm: Json) -> Contestant:
+        reader, imported = self._reader, "imported" in self._reader.run
         made_by = dict.fromkeys(_HARNESS, _UNKNOWN) if imported else {key: reader.config.get(key) for key in _HARNESS}
-        one = Contestant(
+        return Contestant(
             id=arm["id"],
             run=reader.id,
             arm={**arm, **made_by, **({"options": {}, "max_seconds": None} if imported else {})},
-            conditions=_conditions(reader, arm["id"], grades),
+            conditions=_conditions(reader, arm["id"], self._grades),
             attempts=reader.config["attempts"],
-            rows={scope: tuple(rows_of(reader, arm["id"], scope, grades)) for scope in SCOPES},
-            trials=tuple(record for record in trials.values() if record["arm"] == arm["id"]),
-            costs=costs,
+            rows={scope: tuple(rows_of(reader, arm["id"], scope, self._grades)) for scope in SCOPES},
+            trials=tuple(record for record in self._trials.values() if record["arm"] == arm["id"]),
+            costs=self._costs,
             imported=imported,
             torn=tuple(sorted(set(reader.torn))),
         )
-        found.append(((str(reader.path.resolve()), arm["id"]), one))
-    return found
 
 
 def _conditions(reader: RunReader, arm: str, grades: Mapping[Any, Json]) -> Json:

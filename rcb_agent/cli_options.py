@@ -66,6 +66,26 @@ _FILTERS = (
 )
 
 
+_VIEWS = (
+    click.option(
+        "--errors", is_flag=True, help="By which kind of mistake trials failed, the paper's categories beside."
+    ),
+    click.option(
+        "--by",
+        type=click.Choice(["venue", "area", "size", "depth", "tests", "paper", "model"]),
+        help="Rates by what the tasks are; tests: kind of hidden tests, model: open or closed weights.",
+    ),
+    click.option("--copies", is_flag=True, help="How much of the gold code stands in each submission."),
+)
+
+
+def views(command: F) -> F:
+    """Give a command the options that choose what of a run is shown."""
+    for option in reversed(_VIEWS):
+        command = option(command)
+    return command
+
+
 def filters(command: F) -> F:
     """Give a command the options that choose tasks."""
     for option in reversed(_FILTERS):

@@ -14,12 +14,14 @@ from typing import Any, NoReturn
 import click
 
 from rcb_agent import __version__
+from rcb_agent.cli_compare import compare
 from rcb_agent.cli_options import as_json as _as_json
 from rcb_agent.cli_options import cold as _cold
 from rcb_agent.cli_options import docker_base as _docker_base
 from rcb_agent.cli_options import filters as _filters
 from rcb_agent.cli_options import results as _results
 from rcb_agent.cli_options import suite as _suite
+from rcb_agent.cli_options import views as _views
 from rcb_agent.cli_preview import add_previews, with_preset
 from rcb_agent.cli_published import import_upstream, leaderboard
 from rcb_agent.cli_records import regrade, verify
@@ -50,6 +52,7 @@ def cli() -> None:
     rcb-agent run --suite researchcodebench --preset paper --model openai/gpt-4.1
     rcb-agent estimate --agent react --model openai/gpt-4.1      tokens, dollars, minutes; nothing is spent
     rcb-agent show RUN [TRIAL]                           the table, or one trial step by step
+    rcb-agent compare RUN                                did one arm beat the other, and could this run tell?
     rcb-agent verify RUN                                 do its records belong together?
     rcb-agent regrade RUN --dry-run                      would today's grader say the same?
     rcb-agent doctor                                     does this machine do?
@@ -228,16 +231,24 @@ def resume(**options: Any) -> None:
 @cli.command()
 @click.argument("run_id", metavar="RUN")
 @click.argument("trial", required=False)
+@_views
 @_results
 @_as_json
 def show(**options: Any) -> None:
     """Print a run's table, or one trial step by step.
 
     TRIAL is a trial's name, a unique part of it, or a task id.
-    """
-    from rcb_agent.runs.inspection import show_run, show_trial
 
-    (show_trial if options["trial"] else show_run)(options)
+    \b
+    Examples:
+      rcb-agent show latest
+      rcb-agent show latest --errors
+      rcb-agent show latest --by size
+      rcb-agent show latest 'silt/filling of the last block'
+    """  # noqa: D301 - \b is click's mark for text that keeps its lines
+    from rcb_agent.runs.inspection import show
+
+    show(options)
 
 
 @cli.command()
@@ -415,6 +426,7 @@ def doctor(**options: Any) -> None:
     sys.exit(run_doctor(options))
 
 
+cli.add_command(compare)
 cli.add_command(leaderboard)
 cli.add_command(import_upstream)
 cli.add_command(regrade)

@@ -18,6 +18,13 @@ results = click.option(
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document on standard output and nothing else there."
 )
+as_csv = click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
+as_latex = click.option("--latex", "as_latex", is_flag=True, help="Print LaTeX tables (booktabs).")
+out_file = click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write to this file; .json, .csv and .tex choose the form.  [default: standard output]",
+)
 cold = click.option(
     "--cold",
     is_flag=True,
@@ -57,6 +64,26 @@ _FILTERS = (
     click.option("--since", metavar="DATE", help="Only papers whose code has its first commit on that day or later."),
     click.option("--ids", is_flag=True, help="Print ids only, one a line."),
 )
+
+
+_VIEWS = (
+    click.option(
+        "--errors", is_flag=True, help="By which kind of mistake trials failed, the paper's categories beside."
+    ),
+    click.option(
+        "--by",
+        type=click.Choice(["venue", "area", "size", "depth", "tests", "paper", "model"]),
+        help="Rates by what the tasks are; tests: kind of hidden tests, model: open or closed weights.",
+    ),
+    click.option("--copies", is_flag=True, help="How much of the gold code stands in each submission."),
+)
+
+
+def views(command: F) -> F:
+    """Give a command the options that choose what of a run is shown."""
+    for option in reversed(_VIEWS):
+        command = option(command)
+    return command
 
 
 def filters(command: F) -> F:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from rcb_agent.cli_options import as_json, results
+from rcb_agent.cli_options import as_csv, as_json, as_latex, out_file, results
 
 SORTS = ("scaled", "passed", "outermost", "safe", "hard", "name", "developer", "cutoff")
 
@@ -20,9 +20,11 @@ SORTS = ("scaled", "passed", "outermost", "safe", "hard", "name", "developer", "
 @click.option(
     "--cutoff", "cutoffs", multiple=True, metavar="MODEL=DATE", help="The cutoff of an arm's model; repeatable."
 )
-@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @results
 @as_json
+@as_csv
+@as_latex
+@out_file
 def leaderboard(**options: Any) -> None:
     """Show the 32 published models of ResearchCodeBench, recomputed from their passes, with arms of yours beside them.
 
@@ -34,12 +36,10 @@ def leaderboard(**options: Any) -> None:
       rcb-agent leaderboard --top 10
       rcb-agent leaderboard --run latest --run results/other:react@openai-gpt-4.1
       rcb-agent leaderboard --run latest --safe --cutoff openai/new-model=2024-11
+      rcb-agent leaderboard --top 10 --out table.tex
     """  # noqa: D301 - \b is click's mark for text that keeps its lines
-    from rcb_agent.errors import UsageError
     from rcb_agent.runs.board_screen import show_board
 
-    if options["as_json"] and options["as_csv"]:
-        raise UsageError("--json and --csv: choose one")
     show_board(options)
 
 

@@ -1,18 +1,19 @@
 """Shows the leaderboard: one table of what covers all tasks, one more per set of tasks that only some arms cover."""
 
-import csv
 import json
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from rcb_agent.environments.registry import is_isolated
 from rcb_agent.runs.base import Json
+from rcb_agent.runs.latex import LatexTable, write_latex
 from rcb_agent.runs.leaderboard import BoardRequest, make_board, rank_records
-from rcb_agent.runs.screen import NO_ISOLATION, open_console, visible
+from rcb_agent.runs.output import Forms, write_document
+from rcb_agent.runs.screen import NO_ISOLATION, visible
 from rcb_agent.scoring.base import UNPROTECTED
 
 _NAME_WIDTH = 33
@@ -23,16 +24,15 @@ def show_board(options: Mapping[str, Any]) -> None:
     names = ("results", "sort", "developer", "top", "hard", "safe")
     request = BoardRequest(runs=options["runs"], cutoffs=options["cutoffs"], **{name: options[name] for name in names})
     document = make_board(request)
-    if options["as_json"]:
-        sys.stdout.write(json.dumps(document, ensure_ascii=True) + "\n")
-    elif options["as_csv"]:
-        _write_csv(document)
-    else:
-        _print_tables(document)
+    forms = Forms(
+        screen=lambda console: _print_tables(console, document),
+        csv=lambda: _csv_rows(document),
+        latex=lambda: _latex(document),
+    )
+    write_document(document, forms, options)
 
 
-def _print_tables(document: Json) -> None:
-    console = open_console()
+def _print_tables(console: Console, document: Json) -> None:
     whole = [arm for arm in document["arms"] if not arm["partial"]]
     title = " · ".join([document["suite"], *(f"{name} only" for name in document["only"])])
     records = rank_records([*document["models"], *whole], document["sort"])
@@ -151,17 +151,16 @@ _CSV = (
 )
 
 
-def _write_csv(document: Json) -> None:
-    """Write a line per model and arm; ``over`` names the partial arm whose tasks a line is about."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(_CSV)
+def _csv_rows(document: Json) -> Iterable[Sequence[Any]]:
+    """Yield a line per model and arm; ``over`` names the partial arm whose tasks a line is about."""
+    yield _CSV
     for record in document["models"]:
-        writer.writerow(_csv_row("published", "", record))
+        yield _csv_row("published", "", record)
     for arm in document["arms"]:
         over = arm["id"] if arm["partial"] else ""
-        writer.writerow(_csv_row("imported" if arm["imported"] else "arm", over, arm))
+        yield _csv_row("imported" if arm["imported"] else "arm", over, arm)
         for record in arm["published_over_same_tasks"]:
-            writer.writerow(_csv_row("published", over, record))
+            yield _csv_row("published", over, record)
 
 
 def _csv_row(kind: str, over: str, record: Json) -> list[Any]:
@@ -171,3 +170,39 @@ def _csv_row(kind: str, over: str, record: Json) -> list[Any]:
     grading = record.get("grading", {})
     conditions = [record.get("sandbox"), grading.get("mode"), grading.get("protected")]
     return [kind, over, *values, *(record["interval"] or (None, None)), *views, *conditions]
+
+
+def _latex(document: Json) -> str:
+    """Return a table of what covers all tasks, and one per set of tasks that only some arms cover."""
+    whole = [arm for arm in document["arms"] if not arm["partial"]]
+    tables = [_latex_table(document, rank_records([*document["models"], *whole], document["sort"]), "leaderboard")]
+    for place, alike in enumerate(_group([arm for arm in document["arms"] if arm["partial"]]), 1):
+        records = rank_records([*alike[0]["published_over_same_tasks"], *alike], document["sort"])
+        tables.append(_latex_table(document, records, f"leaderboard-partial-{place}"))
+    return write_latex(tables)
+
+
+def _latex_table(document: Json, records: Sequence[Json], label: str) -> LatexTable:
+    first, draws = records[0], document["bootstrap"]
+    rows = [
+        [
+            f"{record['pretty_name']}{' (arm)' if 'arm' in record else ''}",
+            f"{record['passed']}/{record['trials']}",
+            _rate(record, "pass_rate"),
+            " ".join(_interval(record).split()),
+            *(_rate(record[view], "scaled_pass_rate") for view in ("outermost", "safe", "hard")),
+        ]
+        for record in records
+    ]
+    only = "".join(f", {name} only" for name in document["only"])
+    return LatexTable(
+        caption=f"{document['suite']}{only}: {first['tasks']} tasks, {first['loc_total']} lines; rates in percent",
+        label=f"tab:{label}",
+        heads=("Model", "Passed", "Pass rate", "Scaled [95 %]", "Outermost", "Safe", "Hard"),
+        align="lrrrrrr",
+        groups=[rows],
+        notes=(
+            "Scaled: weighted by lines, with its interval over papers",
+            f"({draws['resamples']} resamples, seed {draws['seed']}); outermost, safe, hard: scaled, over parts.",
+        ),
+    )

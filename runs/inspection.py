@@ -26,6 +26,36 @@ from rcb_agent.tasks.suites import find_task, load_suite
 Options = Mapping[str, Any]
 
 
+def show(options: Options) -> None:
+    """Print a run, one of its views, or one trial. Raises UsageError where several are asked for."""
+    asked = [f"--{name}" for name in ("errors", "by", "copies") if options[name]]
+    if len(asked) > 1 or (asked and options["trial"]):
+        raise UsageError(f"{' and '.join([*asked, *(['TRIAL'] if options['trial'] else [])])}: choose one")
+    if options["trial"]:
+        show_trial(options)
+    elif asked:
+        _show_view(options)
+    else:
+        show_run(options)
+
+
+def _show_view(options: Options) -> None:
+    from rcb_agent.runs import breakdowns, copies, failures
+
+    reader = _open(options)
+    if options["errors"]:
+        document, print_it = failures.describe_failures(reader), failures.print_failures
+    elif options["by"]:
+        document, print_it = breakdowns.describe_breakdown(reader, options["by"]), breakdowns.print_breakdown
+    else:
+        document, print_it = copies.describe_copies(reader), copies.print_copies
+    if options["as_json"]:
+        _print_json(document)
+    else:
+        print_it(open_console(), document)
+        _warn_torn(reader)
+
+
 def show_run(options: Options) -> None:
     """Print a run's table and its verdicts task by task."""
     reader = _open(options)

@@ -12,7 +12,7 @@ from typing import Any
 from rcb_agent.errors import UsageError
 from rcb_agent.runs.base import Json
 from rcb_agent.runs.config import cheats_of
-from rcb_agent.runs.reader import GradeKey, RunReader, find_run
+from rcb_agent.runs.reader import GradeKey, RunReader, open_run
 from rcb_agent.runs.summary import describe_grading, rows_of
 from rcb_agent.scoring.base import FAILED, PASSED
 from rcb_agent.scoring.intervals import BOOTSTRAP, plain_interval, scaled_interval
@@ -149,7 +149,7 @@ class _Board:
         """Return the arms of the runs that were named, each once."""
         found: dict[tuple[str, str], Entry] = {}
         for text in self.request.runs:
-            reader, wanted = _open_run(text, self.request.results)
+            reader, wanted = open_run(text, self.request.results)
             grades = reader.grades()
             for arm in reader.config["arms"]:
                 if wanted in (None, arm["id"]) and cheats_of(arm):
@@ -290,21 +290,6 @@ def rank_records(records: list[Json], sort: str) -> list[Json]:
     known = [record for record in ranked if SORTS[sort](record) is not None]
     rest = [record for record in ranked if SORTS[sort](record) is None]
     return sorted(known, key=SORTS[sort], reverse=sort not in _ASCENDING) + rest
-
-
-def _open_run(text: str, results: Path) -> tuple[RunReader, str | None]:
-    """Read RUN or RUN:ARM; a run whose own name holds a colon is found first."""
-    try:
-        return RunReader(find_run(text, results)), None
-    except UsageError:
-        name, colon, arm = text.rpartition(":")
-        if not colon:
-            raise
-    reader = RunReader(find_run(name, results))
-    known = [one["id"] for one in reader.config["arms"]]
-    if arm not in known:
-        raise UsageError(f"run {reader.id} has no arm {arm!r}; it has {', '.join(known[:6])}")
-    return reader, arm
 
 
 def _read_cutoffs(texts: Iterable[str]) -> dict[str, Cutoff]:

@@ -121,6 +121,21 @@ def find_run(text: str, results: Path) -> Path:
     raise UsageError(f"no run {text!r}: give a run folder, the beginning of an id in {results}/, or latest")
 
 
+def open_run(text: str, results: Path) -> tuple[RunReader, str | None]:
+    """Read RUN or RUN:ARM; a run whose own name holds a colon is found first. Raises UsageError."""
+    try:
+        return RunReader(find_run(text, results)), None
+    except UsageError:
+        name, colon, arm = text.rpartition(":")
+        if not colon:
+            raise
+    reader = RunReader(find_run(name, results))
+    known = [one["id"] for one in reader.config["arms"]]
+    if arm not in known:
+        raise UsageError(f"run {reader.id} has no arm {arm!r}; it has {', '.join(known[:6])}")
+    return reader, arm
+
+
 def split_torn(data: bytes) -> tuple[bytes, bytes]:
     """Part a JSONL file into whole, parseable lines and a torn end (no newline, or a last line that is no JSON)."""
     cut = data.rfind(b"\n") + 1

@@ -106,7 +106,7 @@ def _summarise_arm(reader: RunReader, arm: Json, records: _Records) -> Json:
         "scope": "diff",
         **headline,
         "not_run": len(_cells(reader.config)) - sum(1 for grade in grades.values() if _is_headline(grade, arm["id"])),
-        **_effort(own, [records.costs[record["trial"]] for record in own]),
+        **sum_effort(own, [records.costs[record["trial"]] for record in own]),
         "flags": _flags(arm["id"], own, grades),
         "other_files": sum(1 for record in own if other_files(record)),
         "scopes": scopes,
@@ -161,7 +161,7 @@ def other_files(trial: Json) -> list[str]:
     return sorted({*last["files"], *last["listed"], *last["deleted"]} - annotated)
 
 
-def _effort(trials: list[Json], costs: list[float | None]) -> Json:
+def sum_effort(trials: list[Json], costs: list[float | None]) -> Json:
     """Sum what the agent phases took; one unknown cost or count makes the sum unknown."""
     known = [cost for cost in costs if cost is not None]
     tokens = [record["usage"][key] for record in trials for key in ("input_tokens", "output_tokens")]

@@ -54,7 +54,7 @@ def ratio_interval(parts: Sequence[Part], bootstrap: Bootstrap = BOOTSTRAP) -> t
     known = [part for part in parts if part.total > 0]
     if len(known) < 2:
         return None
-    draws = _draw(len(known), bootstrap.resamples, bootstrap.seed)
+    draws = draw_papers(len(known), bootstrap.resamples, bootstrap.seed)
     passed = draws @ np.array([part.passed for part in known], dtype=float)
     total = draws @ np.array([part.total for part in known], dtype=float)
     tail = 50 * (1 - bootstrap.level)
@@ -88,9 +88,9 @@ def _parts(rows: Iterable[Row], *, by_lines: bool) -> list[Part]:
 
 
 @lru_cache(maxsize=8)
-def _draw(clusters: int, resamples: int, seed: int) -> "np.ndarray[tuple[int, int], np.dtype[np.float64]]":
-    """Return how often each cluster is in each resample."""
+def draw_papers(papers: int, resamples: int, seed: int) -> "np.ndarray[tuple[int, int], np.dtype[np.float64]]":
+    """Return how often each paper is in each resample: (resamples, papers), rows sum to ``papers``."""
     import numpy as np
 
-    even = np.full(clusters, 1 / clusters)
-    return np.random.default_rng(seed).multinomial(clusters, even, size=resamples).astype(np.float64)
+    even = np.full(papers, 1 / papers)
+    return np.random.default_rng(seed).multinomial(papers, even, size=resamples).astype(np.float64)

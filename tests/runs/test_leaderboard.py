@@ -153,3 +153,14 @@ def test_csv_has_a_line_per_model_and_arm(tmp_path: Path) -> None:
         ("published", "run:a"),
     ]
     assert float(lines[1]["pass_rate"]) == 100
+
+
+def test_the_latex_table_holds_every_line_of_the_board(tmp_path: Path) -> None:
+    """A row per model with as many cells as columns, written to the file by its suffix."""
+    done = rcb_agent_within("leaderboard", "--top", "5", "--out", tmp_path / "board.tex")
+    assert (done.code, done.out) == (0, "")
+    tex = (tmp_path / "board.tex").read_text()
+    rows = [line for line in tex.splitlines() if line.endswith("\\\\")]
+    assert len(rows) == 6
+    assert all(row.count("&") == 6 for row in rows)
+    assert "Gemini-2.5-Pro-Preview-05-06 & 136/212 & 64.2 & 37.3 [" in tex

@@ -15,6 +15,7 @@ import click
 
 from rcb_agent import __version__
 from rcb_agent.cli_compare import compare
+from rcb_agent.cli_experiments import add_experiments
 from rcb_agent.cli_options import as_json as _as_json
 from rcb_agent.cli_options import cold as _cold
 from rcb_agent.cli_options import docker_base as _docker_base
@@ -53,6 +54,8 @@ def cli() -> None:
     rcb-agent estimate --agent react --model openai/gpt-4.1      tokens, dollars, minutes; nothing is spent
     rcb-agent show RUN [TRIAL]                           the table, or one trial step by step
     rcb-agent compare RUN                                did one arm beat the other, and could this run tell?
+    rcb-agent ablate --agent react --leave-one-out tools what is each tool worth?
+    rcb-agent curve RUN                                  rates against steps, tokens, dollars, minutes
     rcb-agent verify RUN                                 do its records belong together?
     rcb-agent regrade RUN --dry-run                      would today's grader say the same?
     rcb-agent doctor                                     does this machine do?
@@ -72,7 +75,7 @@ def cli() -> None:
     "--agent",
     "agents",
     multiple=True,
-    help="react, direct, oracle, null, cheater, or module:Class; repeatable.  [default: react]",
+    help="react, direct, best-of-n, self-repair, oracle, null, cheater, or module:Class; repeatable.  [default: react]",
 )
 @click.option(
     "--model",
@@ -103,7 +106,34 @@ def cli() -> None:
 @click.option(
     "--paper",
     type=click.Choice(["prompt", "file", "none"]),
-    help="Where the paper is.  [default: the agent's own: file for react, prompt for direct]",
+    help="Where the paper is.  [default: the agent's own: file for react, prompt for the others]",
+)
+@click.option(
+    "--context",
+    type=click.Choice(["full", "target"]),
+    default="full",
+    show_default=True,
+    help="target: no context file in a prompt, and in a workspace only those that must be there to import the code.",
+)
+@click.option(
+    "--feedback",
+    type=click.Choice(["none", "import", "own"]),
+    help="What best-of-n chooses by and self-repair is told: nothing run, does it import, do its own tests pass.  [default: own]",
+)
+@click.option(
+    "--n",
+    type=click.IntRange(1),
+    help="Drafts of best-of-n and self-repair.  [default: 5, or until the budget ends]",
+)
+@click.option(
+    "--match-budget",
+    metavar="RUN:ARM",
+    help="Give best-of-n and self-repair, task by task, what that arm spent there (attempts averaged).",
+)
+@click.option(
+    "--match-by",
+    type=click.Choice(["tokens", "dollars", "steps"]),
+    help="What of it is matched.  [default: tokens]",
 )
 @click.option(
     "--prompt",
@@ -427,6 +457,7 @@ def doctor(**options: Any) -> None:
 
 
 cli.add_command(compare)
+add_experiments(cli, run)
 cli.add_command(leaderboard)
 cli.add_command(import_upstream)
 cli.add_command(regrade)
@@ -452,7 +483,8 @@ def _on_sigterm(*_: object) -> NoReturn:
 
 
 _RECORDED = ": what is recorded is kept; the same command with --out, or `rcb-agent resume RUN`, goes on"
-_GO_ON = {"run": _RECORDED, "resume": _RECORDED, "regrade": ": what is graded is kept; the same command goes on"}
+_GRADED = ": what is graded is kept; the same command goes on"
+_GO_ON = {"run": _RECORDED, "resume": _RECORDED, "ablate": _RECORDED, "regrade": _GRADED, "curve": _GRADED}
 
 
 def main() -> NoReturn:

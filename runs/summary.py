@@ -9,6 +9,7 @@ from rcb_agent.runs.base import Json, trial_name
 from rcb_agent.runs.cheats import summarise_cheats
 from rcb_agent.runs.flags import kind_of
 from rcb_agent.runs.reader import GradeKey, RunReader
+from rcb_agent.runs.setups import describe_setup
 from rcb_agent.runs.soundness import sound_tasks
 from rcb_agent.scoring.base import NOT_MEASURED, SCOPES, UNPROTECTED
 from rcb_agent.scoring.metrics import Row, outermost, pass_at_k_rates, summarise
@@ -47,8 +48,12 @@ def summarise_run(reader: RunReader) -> Json:
 
 
 def _own_grades(reader: RunReader) -> dict[GradeKey, Json]:
-    """Return the grades in the run's own mode; those of another one, from a regrade, stand beside them."""
-    return {key: grade for key, grade in reader.grades().items() if grade["mode"] == reader.config["mode"]}
+    """Return the grades of what was submitted, in the run's own mode.
+
+    Those of another mode, from a regrade, and of snapshots, for a curve, stand beside them.
+    """
+    mode = reader.config["mode"]
+    return {key: grade for key, grade in reader.grades().items() if grade["mode"] == mode and key[1] == "final"}
 
 
 def describe_grading(config: Json) -> Json:
@@ -103,6 +108,7 @@ def _summarise_arm(reader: RunReader, arm: Json, records: _Records) -> Json:
         "arm": arm["id"],
         "agent": arm["agent"],
         "model": arm["model"],
+        "setup": describe_setup(arm),
         "scope": "diff",
         **headline,
         "not_run": len(_cells(reader.config)) - sum(1 for grade in grades.values() if _is_headline(grade, arm["id"])),

@@ -70,6 +70,12 @@ def compare(wanted: AbstractSet[str], text: str) -> Overlap:
     return Overlap(len(wanted & telling_lines(text)), len(wanted))
 
 
+def compare_bytes(wanted: AbstractSet[str], data: bytes) -> Overlap:
+    """The same for data that is no text: lines as they are written, wherever they stand; what is compressed is not found."""
+    squeezed = b"".join(data.split())
+    return Overlap(sum(line.encode("utf-8", "surrogateescape") in squeezed for line in wanted), len(wanted))
+
+
 def first_line_of(wanted: AbstractSet[str], text: str) -> int:
     """Return the number of the first line of a text that is one of ``wanted``; 0 without one."""
     return next((number for number, line in numbered_lines(text) if line in wanted), 0)

@@ -28,7 +28,7 @@ from rcb_agent.tasks.base import (
 )
 from rcb_agent.tasks.data_files import FolderError, refuse_answer
 from rcb_agent.tasks.documents import Document, read_document
-from rcb_agent.tasks.folders import Folder, module_name, read_folder, significant_lines, split_support
+from rcb_agent.tasks.folders import Folder, module_name, read_folder, split_support
 from rcb_agent.tasks.markers import Blank, MarkerError, find_blanks, strip_markers
 from rcb_agent.tasks.masking import agent_view, gold_view, prompt_view
 from rcb_agent.tasks.origins import PULLED, pulled_root, pulled_version
@@ -247,7 +247,7 @@ class _PaperBuilder:
         shown, withheld = split_support(support, gold)
         public = tuple(f for f in shown if f.path in self.own.get("public_tests", ()))
         data = self.folder.data
-        refuse_answer((*data.shown, *data.both), significant_lines(gold))
+        refuse_answer((*data.shown, *data.both), gold)
         problem = Problem(
             task_id=f"{self.paper_id}/{blank.name}",
             paper_id=self.paper_id,

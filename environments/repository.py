@@ -6,6 +6,7 @@ on what an agent has written, and nothing of the machine's git configuration, te
 
 import hashlib
 import threading
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -54,7 +55,27 @@ def make_repository(files: Mapping[str, bytes]) -> dict[str, bytes]:
         commit_everything(tree, home)
         folder = tree / ".git"
         found = {path.relative_to(tree).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    return {path: data for path, data in found.items() if path != ".git/COMMIT_EDITMSG"}
+    kept = {path: data for path, data in found.items() if path != ".git/COMMIT_EDITMSG"}
+    _check_objects(kept, set(files.values()))
+    return kept
+
+
+def object_body(data: bytes) -> tuple[bytes, bytes]:
+    """Return kind and body of a loose object, such as ``(b"blob", ...)``. Raises zlib.error where it is none."""
+    head, _, body = zlib.decompress(data).partition(b"\0")
+    return head.partition(b" ")[0], body
+
+
+def _check_objects(found: Mapping[str, bytes], given: set[bytes]) -> None:
+    """Whatever git holds of file contents is a file that was given: an answer could hide nowhere better."""
+    for path, data in found.items():
+        if path.startswith(".git/objects/"):
+            try:
+                kind, body = object_body(data)
+            except zlib.error:
+                raise EnvironmentFault(f"git made {path}, which is no loose object: this git is not known") from None
+            if kind == b"blob" and body not in given:
+                raise EnvironmentFault(f"git made {path}, which is none of the workspace's files")
 
 
 def commit_everything(tree: Path, home: Path) -> None:

@@ -26,6 +26,7 @@ from rcb_agent.cli_options import views as _views
 from rcb_agent.cli_preview import add_previews, with_preset
 from rcb_agent.cli_published import import_upstream, leaderboard
 from rcb_agent.cli_records import regrade, verify
+from rcb_agent.cli_tasks import add_task_commands
 from rcb_agent.errors import RcbAgentError
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -219,6 +220,11 @@ def cli() -> None:
     show_default=True,
     help="Exit 0 although up to N trials were not measured.",
 )
+@click.option(
+    "--allow-leaks",
+    is_flag=True,
+    help="Run although an agent can see a copy of an answer that could be kept from it (`tasks audit`); recorded.",
+)
 @_as_json
 def run(**options: Any) -> None:
     """Carry out the trials of one or more arms over a suite and grade them.
@@ -294,7 +300,7 @@ def diff(**options: Any) -> None:
 
 @cli.group()
 def tasks() -> None:
-    """List, show, validate and pull tasks."""
+    """List, show, pull, audit, validate and write tasks."""
 
 
 @tasks.command("list")
@@ -383,6 +389,9 @@ def pull_tasks(**options: Any) -> None:
     from rcb_agent.runs.pulling import pull
 
     pull(options)
+
+
+add_task_commands(tasks)
 
 
 @cli.group()

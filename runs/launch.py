@@ -19,6 +19,7 @@ from rcb_agent.runs.execute import Pace, default_workers, execute
 from rcb_agent.runs.importing import refuse_imported
 from rcb_agent.runs.plan import Plan, RunRequest, check_models, make_plan, replan
 from rcb_agent.runs.purse import RunCaps
+from rcb_agent.runs.pythons import load_runtimes
 from rcb_agent.runs.reader import RunReader, find_run
 from rcb_agent.runs.scratch import claim_scratch
 from rcb_agent.runs.screen import ScreenWatch, cheat_tables, open_console, run_table, visible
@@ -38,8 +39,19 @@ def launch_request(request: RunRequest, options: Mapping[str, Any]) -> Json:
     plan = make_plan(request)
     _check_prices(plan, options)
     _say_estimate(plan, options["workers"] or default_workers())
-    store = open_store(request.out, plan.config, plan.facts(), request.results)
+    facts = {**plan.facts(), **_audit(plan, allow=options["allow_leaks"])}
+    store = open_store(request.out, plan.config, facts, request.results)
     return _carry_out(plan, store, options)
+
+
+def _audit(plan: Plan, *, allow: bool) -> Json:
+    """Return what ``run.json`` says of the suite's version and of where answers lie about. Raises TaskError."""
+    from rcb_agent.runs.auditing import audit_run
+    from rcb_agent.runs.trial import cached_suite
+
+    suite, tasks = cached_suite(plan.config.suite), tuple(plan.tasks.values())
+    audit = audit_run(suite, tasks, load_runtimes(tasks, plan.config.pythons), allow=allow)
+    return {"suite_version": suite.version, "audit": audit}
 
 
 def launch_resume(options: Mapping[str, Any]) -> Json:

@@ -110,7 +110,7 @@ def _read_day(text: str) -> str:
 
 def _print_json(suite: LoadedSuite, rows: list[Json], cutoff: Cutoff) -> None:
     faults = [asdict(fault) for fault in suite.faults]
-    document = {"suite": suite.name, "cutoff": str(cutoff), "tasks": rows, "faults": faults}
+    document = {"suite": suite.name, "version": suite.version, "cutoff": str(cutoff), "tasks": rows, "faults": faults}
     sys.stdout.write(json.dumps(document, ensure_ascii=True) + "\n")
 
 
@@ -122,7 +122,7 @@ def _print_table(suite: LoadedSuite, rows: list[Json], cutoff: Cutoff) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    caption = f"{len(rows)} tasks, {len({r['paper'] for r in rows})} papers, {sum(r['loc'] for r in rows)} lines"
+    caption = f"{visible(suite.name)}, version {visible(suite.version) or 'not said'}: {len(rows)} tasks, {len({r['paper'] for r in rows})} papers, {sum(r['loc'] for r in rows)} lines"
     if len(rows) < len(suite.tasks):
         caption += f", of {len(suite.tasks)} tasks"
     dated = any(row["first_commit"] for row in rows)

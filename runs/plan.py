@@ -35,7 +35,10 @@ from rcb_agent.tasks.suites import LoadedSuite, load_suite, select_tasks
 _SOURCES = (".py", ".md", ".yaml", ".json", ".txt")
 _DISPLAY = (
     *(f"runs/{name}.py" for name in ("screen", "inspection", "pulling", "summary", "launch", "doctor", "listing")),
-    *(f"runs/{name}.py" for name in ("furnishing", "cleaning")),
+    *(
+        f"runs/{name}.py"
+        for name in ("furnishing", "cleaning", "audit", "auditing", "authoring", "scaffold", "checking")
+    ),
     *(f"runs/{name}.py" for name in ("leaderboard", "board_screen", "importing", "upstream_results")),
     *(
         f"runs/{name}.py"
@@ -48,6 +51,7 @@ _DISPLAY = (
     *(f"runs/{name}.py" for name in ("soundness", "validation", "validation_screen", "validating")),
     *(f"tasks/{name}.py" for name in ("published", "cutoffs", "contamination", "mutants", "trivial")),
     "scoring/intervals.py",
+    "environments/package_index.py",
 )
 
 

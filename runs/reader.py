@@ -1,6 +1,6 @@
 """Reads a run folder, running or finished, and changes nothing in it.
 
-``results/<run-id>/``: run.json, trials.jsonl, grades.jsonl, trajectories/, calls/, blobs/. A line counts once its
+``results/<run-id>/``: run.json, audit.json, trials.jsonl, grades.jsonl, trajectories/, calls/, blobs/. A line counts once its
 newline is on disk; a torn last line is no record.
 """
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from rcb_agent.errors import UsageError
 from rcb_agent.runs.base import SCHEMA_VERSION, Json
 
+AUDIT_FILE = "audit.json"
 RECORD_FILES = ("trials.jsonl", "grades.jsonl", "regrades.jsonl")
 
 GradeKey = tuple[str, str | int, str, str]

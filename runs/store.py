@@ -20,7 +20,7 @@ from rcb_agent.agents.redaction import redact, redact_bytes
 from rcb_agent.errors import RecordsLost, UsageError
 from rcb_agent.runs.base import SCHEMA_VERSION, Json
 from rcb_agent.runs.config import RunConfig, differing_keys
-from rcb_agent.runs.reader import RECORD_FILES, RunReader, blob_path, redacted_mark, split_torn
+from rcb_agent.runs.reader import AUDIT_FILE, RECORD_FILES, RunReader, blob_path, redacted_mark, split_torn
 from rcb_agent.runs.versions import library_versions
 
 _FOLDERS = ("trajectories", "calls", "blobs")
@@ -130,7 +130,7 @@ def reopen_store(path: Path) -> RunStore:
 def open_store(path: Path | None, config: RunConfig, facts: Json, results: Path) -> RunStore:
     """Create a run folder, or open one that holds the same config to resume it.
 
-    ``facts`` are kept in ``run.json`` beside the config (task_facts, faults).
+    ``facts`` are kept in ``run.json`` beside the config (task_facts, faults); an ``audit`` among them in a file of its own.
     Raises UsageError when the folder is another run's (naming the keys that differ), in use, or not a run.
     """
     if path is None:
@@ -208,7 +208,7 @@ def _claim_folder(path: Path) -> None:
 
 def _is_ours(name: str) -> bool:
     """Say whether a name in a folder without run.json may be what a start that was killed left."""
-    return name in (".lock", "run.json", *_FOLDERS) or name.startswith(".run.json.")
+    return name in (".lock", "run.json", AUDIT_FILE, *_FOLDERS) or name.startswith((".run.json.", f".{AUDIT_FILE}."))
 
 
 def _acquire(path: Path) -> Any:
@@ -227,6 +227,8 @@ def _acquire(path: Path) -> Any:
 def _write_run(path: Path, config: RunConfig, facts: Json) -> None:
     for folder in _FOLDERS:
         (path / folder).mkdir(exist_ok=True)
+    if "audit" in facts:
+        facts = {**facts, "audit": _write_audit(path / AUDIT_FILE, facts["audit"])}
     record = {
         "schema_version": SCHEMA_VERSION,
         "run": path.name,
@@ -239,6 +241,14 @@ def _write_run(path: Path, config: RunConfig, facts: Json) -> None:
     data = redact(json.dumps(record, indent=1)) + "\n"
     with _losses_named(path / "run.json"):
         write_atomically(path / "run.json", data.encode())
+
+
+def _write_audit(path: Path, audit: Json) -> Json:
+    """Write where answers lie about; returns what ``run.json`` says of it."""
+    data = (redact(json.dumps(audit)) + "\n").encode()
+    with _losses_named(path):
+        write_atomically(path, data)
+    return {"sha256": hashlib.sha256(data).hexdigest(), "allow_leaks": audit["allow_leaks"]}
 
 
 def _check_same(store: RunStore, config: Json) -> None:

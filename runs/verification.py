@@ -19,7 +19,7 @@ from typing import Any
 from rcb_agent.errors import UsageError
 from rcb_agent.runs.base import Json, trial_name
 from rcb_agent.runs.config import hash_config
-from rcb_agent.runs.reader import RECORD_FILES, RunReader, blob_path, find_run, redacted_mark, split_torn
+from rcb_agent.runs.reader import AUDIT_FILE, RECORD_FILES, RunReader, blob_path, find_run, redacted_mark, split_torn
 from rcb_agent.runs.screen import visible
 from rcb_agent.runs.summary import summarise_run
 from rcb_agent.scoring.base import NOT_MEASURED, PASSED, SCOPES
@@ -162,7 +162,18 @@ class Check:
             self._find("run.json", "config_hash is not the hash of config: the config was changed")
         if unknown := set(record["config"]["tasks"]) ^ record["task_facts"].keys():
             self._find("run.json", f"tasks and task_facts differ: {min(unknown)!r}")
+        self._check_audit(record.get("audit"))
         return record, record["config"]
+
+    def _check_audit(self, told: Json | None) -> None:
+        """See that audit.json is the one that the run made."""
+        if told is None:
+            return
+        data = self._read(AUDIT_FILE)
+        if data is None or hashlib.sha256(data).hexdigest() != told["sha256"]:
+            self._find(AUDIT_FILE, "is missing or not what run.json says: where answers lay about is not known")
+        elif (record := self._parse(AUDIT_FILE, data)) is not None:
+            self._fits(Line(AUDIT_FILE, 0, record), "audit")
 
     # Blobs
 

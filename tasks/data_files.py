@@ -4,11 +4,12 @@
 data file only where the paper declares it as context.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from rcb_agent.tasks.base import DataFile
+from rcb_agent.tasks.leaks import compare_bytes, telling_lines
 
 BOTH, TESTS = "both", "tests"
 MOST_BYTES = 16 << 20
@@ -75,14 +76,16 @@ def sort_data(root: Path, declared: Mapping[str, str], context: Iterable[str]) -
     return PaperData(shown, both, tuple(file for file, reader in hidden if reader == TESTS))
 
 
-def refuse_answer(files: Iterable[DataFile], wanted: Collection[str]) -> None:
+def refuse_answer(files: Iterable[DataFile], gold: str) -> None:
     """Raise FolderError for a data file with half of a blank's lines: the candidate's process could run what it finds there.
 
     Only lines as they are written can be found; what is compressed is the author's care.
     """
+    wanted = telling_lines(gold)
     for file in files:
-        held = sum(line.encode("utf-8", "surrogateescape") in file.data for line in wanted)
-        if wanted and held * 2 >= len(wanted):
+        overlap = compare_bytes(wanted, file.data)
+        if overlap.is_copy:
             raise FolderError(
-                file.path, f"holds {held} of the {len(wanted)} lines of a blank: data must not hold the answer"
+                file.path,
+                f"holds {overlap.held} of the {overlap.of} lines of a blank: data must not hold the answer",
             )

@@ -11,13 +11,13 @@ from pathlib import Path, PurePosixPath
 
 from rcb_agent.tasks.base import SourceFile, Withheld
 from rcb_agent.tasks.data_files import FolderError, PaperData, is_data, read_bytes, sort_data
+from rcb_agent.tasks.leaks import compare, telling_lines
 from rcb_agent.tasks.syntax import parse_quietly
 
 TEST_NAME = "paper2code_test.py"
 PAPER_NAMES = ("paper2code_paper.md", "paper2code_paper.tex")
 _NOT_CONTENT = {"__pycache__", ".git", ".pytest_cache", ".mypy_cache"}
 _OURS = {"rcb-agent.yaml", "paper2code.yaml"}
-LEAST_GOLD_LINE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,9 @@ def _refuse_hidden(shown: Iterable[str]) -> None:
     """Context, and what holds a class whose objects go by value, is shown to agents: a test or reference would be the answer."""
     for path in shown:
         if PurePosixPath(path).name == TEST_NAME or path.endswith("_ref.py"):
-            raise FolderError(path, "is a hidden test or reference: it can be no context file, nor hold a class of by_value")
+            raise FolderError(
+                path, "is a hidden test or reference: it can be no context file, nor hold a class of by_value"
+            )
 
 
 def _read_module(root: Path, name: str) -> SourceFile | None:
@@ -92,28 +94,32 @@ def read_source(root: Path, path: str) -> SourceFile:
         raise FolderError(path, "is not UTF-8: save it as UTF-8", line) from None
 
 
-def significant_lines(gold: str) -> frozenset[str]:
-    """Return the lines of a blank that would give it away: stripped, 8 or more characters, no comments."""
-    stripped = (line.strip() for line in gold.split("\n"))
-    return frozenset(line for line in stripped if len(line) >= LEAST_GOLD_LINE and not line.startswith("#"))
-
-
 def split_support(files: tuple[SourceFile, ...], gold: str) -> tuple[tuple[SourceFile, ...], tuple[Withheld, ...]]:
-    """Part support files into those that may be shown and those withheld because they hold the answer.
-
-    A file is withheld when at least half of the blank's significant lines stand in it (upstream's reference
-    copies hold all of them; a shared import line or two does not make a leak).
-    """
-    wanted = significant_lines(gold)
+    """Part support files into those that may be shown and those withheld because they hold the answer (tasks.leaks)."""
+    wanted = telling_lines(gold)
     shown: list[SourceFile] = []
     withheld: list[Withheld] = []
     for file in files:
-        held = len(wanted & {line.strip() for line in file.text.split("\n")})
-        if wanted and held * 2 >= len(wanted):
-            withheld.append(Withheld(file.path, f"holds {held} of the blank's {len(wanted)} lines"))
+        overlap = compare(wanted, file.text)
+        if overlap.is_copy:
+            withheld.append(Withheld(file.path, str(overlap)))
         else:
             shown.append(file)
     return tuple(shown), tuple(withheld)
+
+
+def imported_modules(files: Iterable[SourceFile]) -> frozenset[str]:
+    """Return the top-level names that files import absolutely, without running anything; what does not parse imports nothing."""
+    found: set[str] = set()
+    for file in files:
+        try:
+            tree = parse_quietly(file.text)
+        except SyntaxError:
+            continue
+        found |= {
+            dotted.split(".")[0] for node in ast.walk(tree) for dotted, level in _imported_names(node) if not level
+        }
+    return frozenset(found)
 
 
 def module_name(path: str) -> str:

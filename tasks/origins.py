@@ -106,6 +106,12 @@ def pulled_root(name: str) -> Path:
     return root
 
 
+def pulled_version(name: str) -> str:
+    """Return what names the state of a pulled suite: the beginning of its commit; "" where nothing is pulled."""
+    record = read_record(load_origin(name))
+    return record.commit[:12] if record else ""
+
+
 def is_whole(origin: Origin, record: Pulled) -> bool:
     """Say whether everything that a record names lies there as it was pulled."""
     root = origin.home / record.folder

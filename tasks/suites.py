@@ -6,7 +6,7 @@ A paper with a mistake becomes faults that name file, line and key; the other pa
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from importlib.metadata import entry_points
@@ -28,10 +28,10 @@ from rcb_agent.tasks.base import (
 )
 from rcb_agent.tasks.data_files import FolderError, refuse_answer
 from rcb_agent.tasks.documents import Document, read_document
-from rcb_agent.tasks.folders import Folder, module_name, read_folder, significant_lines, split_support
+from rcb_agent.tasks.folders import Folder, module_name, read_folder, split_support
 from rcb_agent.tasks.markers import Blank, MarkerError, find_blanks, strip_markers
 from rcb_agent.tasks.masking import agent_view, gold_view, prompt_view
-from rcb_agent.tasks.origins import PULLED, pulled_root
+from rcb_agent.tasks.origins import PULLED, pulled_root, pulled_version
 from rcb_agent.tasks.overlay import Overlay, shipped_overlay
 
 SHIPPED = ("mini",)
@@ -50,6 +50,8 @@ class LoadedSuite:
     tasks: tuple[Task, ...]
     faults: tuple[Fault, ...]
     digest: str
+    version: str = ""
+    """What its authors call this state of it: from ``suite.yaml``, or the commit that was pulled."""
 
 
 def load_suite(name: str) -> LoadedSuite:
@@ -57,7 +59,8 @@ def load_suite(name: str) -> LoadedSuite:
 
     Raises TaskError when there is no such suite or its ``papers.yaml`` cannot be read at all.
     """
-    return read_suite(name, find_suite(name), shipped_overlay(name) if name in PULLED else None)
+    suite = read_suite(name, find_suite(name), shipped_overlay(name) if name in PULLED else None)
+    return replace(suite, version=pulled_version(name)) if name in PULLED else suite
 
 
 def read_suite(name: str, root: Path, overlay: Overlay | None = None) -> LoadedSuite:
@@ -76,9 +79,22 @@ def read_suite(name: str, root: Path, overlay: Overlay | None = None) -> LoadedS
             found, problems = _load_paper(root, document, index, own)
             tasks += found
         faults += problems
+    version, about = _read_version(root)
+    faults += about
     if overlay is not None:
         faults += overlay.strays(entry["id"] for entry in document.data if isinstance(entry, dict) and "id" in entry)
-    return LoadedSuite(name, root, tuple(tasks), tuple(faults), _hash([task.digest for task in tasks]))
+    return LoadedSuite(name, root, tuple(tasks), tuple(faults), _hash([task.digest for task in tasks]), version)
+
+
+def _read_version(root: Path) -> tuple[str, list[Fault]]:
+    path = root / "suite.yaml"
+    if not path.exists():
+        return "", []
+    document = read_document(path, path.name)
+    if isinstance(document, Fault):
+        return "", [document]
+    faults = document.violations("suite.json")
+    return ("" if faults else document.data["version"]), faults
 
 
 def find_suite(name: str) -> Path:
@@ -231,7 +247,7 @@ class _PaperBuilder:
         shown, withheld = split_support(support, gold)
         public = tuple(f for f in shown if f.path in self.own.get("public_tests", ()))
         data = self.folder.data
-        refuse_answer((*data.shown, *data.both), significant_lines(gold))
+        refuse_answer((*data.shown, *data.both), gold)
         problem = Problem(
             task_id=f"{self.paper_id}/{blank.name}",
             paper_id=self.paper_id,

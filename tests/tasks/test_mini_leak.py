@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from rcb_agent.tasks.base import SourceFile, Task
-from rcb_agent.tasks.folders import significant_lines
+from rcb_agent.tasks.leaks import telling_lines
 from rcb_agent.tasks.suites import load_suite
 
 SUITE = load_suite("mini")
@@ -23,8 +23,9 @@ def visible_files(task: Task) -> tuple[SourceFile, ...]:
 def test_no_gold_line_stands_in_the_workspace(task: Task) -> None:
     """A line of the answer, even inside another line, would turn reproducing into copying."""
     for file in (*visible_files(task), SourceFile("prompt", task.problem.prompt_target)):
-        for line in significant_lines(task.answer.gold):
-            assert line not in file.text, f"{file.path} shows {line!r}"
+        squeezed = "".join(file.text.split())
+        for line in telling_lines(task.answer.gold):
+            assert line not in squeezed, f"{file.path} shows {line!r}"
 
 
 @pytest.mark.parametrize("task", SUITE.tasks, ids=lambda task: task.id)
@@ -33,7 +34,7 @@ def test_hidden_files_are_not_visible(task: Task) -> None:
     hidden = {file.path for file in task.answer.hidden}
     assert not hidden & {file.path for file in visible_files(task)}
     for file in task.answer.hidden:
-        shared = significant_lines(task.answer.gold) & {line.strip() for line in file.text.split("\n")}
+        shared = telling_lines(task.answer.gold) & telling_lines(file.text)
         assert not shared, f"{file.path} repeats {sorted(shared)}"
 
 

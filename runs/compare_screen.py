@@ -83,7 +83,7 @@ def _arms_table(arms: Iterable[Json]) -> Table:
         diff, blank = arm["scopes"]["diff"], arm["scopes"]["blank"]
         table.add_row(
             Text(visible(arm["id"])),
-            f"{diff['all']['passed']}/{diff['all']['trials']}",
+            _passed(diff["all"]),
             rate_text(diff["all"], "pass_rate"),
             rate_text(diff["all"], "scaled_pass_rate"),
             rate_text(diff["outermost"], "scaled_pass_rate"),
@@ -91,6 +91,11 @@ def _arms_table(arms: Iterable[Json]) -> Table:
             rate_text(blank["outermost"], "scaled_pass_rate"),
         )
     return table
+
+
+def _passed(view: Json) -> str:
+    missing = f" ({view['not_measured']} n/m)" if view["not_measured"] else ""
+    return f"{view['passed']}/{view['trials']}{missing}"
 
 
 def _effort_table(arms: Iterable[Json]) -> Table:

@@ -162,7 +162,7 @@ EDGES: Mapping[str, tuple[dict[str, str], str, str]] = {
     "all passed": ({"a": "1111", "b": "1111"}, "ppqq", "did the same on all 4 tasks"),
     "tie": ({"a": "10", "b": "01"}, "pq", "solved 1 task that b did not and lost 1: +0.0 points"),
     "one task": ({"a": "1", "b": "0"}, "p", "solved 1 task that b did not and lost 0: +100.0 points"),
-    "everything": ({"a": "1111", "b": "0000"}, "ppqq", "Every paper agrees on it exactly"),
+    "everything": ({"a": "1111", "b": "0000"}, "ppqq", "Every paper agrees on that exactly"),
 }
 
 
@@ -190,6 +190,17 @@ def test_what_was_not_measured_is_a_bracket(tmp_path: Path) -> None:
     assert "anything from +0.0 to +25.0" in done.document["pairs"][0]["sentence"]
     views = {(view["scope"], view["view"]): view["tasks"] for view in done.document["pairs"][0]["views"]}
     assert views["diff", "measured"] == 6
+
+
+def test_what_was_not_measured_can_unsettle_what_was(tmp_path: Path) -> None:
+    """Seven papers all for one arm would be a difference; with as much not measured of the other it is none yet."""
+    clear = make_run(tmp_path / "clear", {"a": "11111110" * 2, "b": "0" * 16}, "ppqqrrsstuvwxyzz")
+    assert compare(clear, "--json").document["pairs"][0]["verdict"] == "different"
+    turned = make_run(tmp_path / "turned", {"a": "11111110" * 2, "b": "0" + "?" * 15}, "ppqqrrsstuvwxyzz")
+    pair = compare(turned, "--json").document["pairs"][0]
+    assert pair["verdict"] == "not_settled"
+    assert "could turn it" in pair["sentence"]
+    assert "(15 n/m)" in compare(turned).out
 
 
 def test_pass_at_k_is_shown_for_ks_that_all_arms_have(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rcb_agent.runs.base import Arm, trial_name
+from rcb_agent.runs.compare import CompareRequest, make_comparison
 from rcb_agent.runs.latex import escape_latex
 from rcb_agent.runs.store import open_store
 from tests.runs.command import Done
@@ -215,6 +216,19 @@ def test_pass_at_k_is_shown_for_ks_that_all_arms_have(tmp_path: Path) -> None:
     assert [list(arm["pass_at_k"]) for arm in both["arms"]] == [["2"], ["2"]]
     assert both["pairs"][0]["views"][0]["plain"]["difference"] == pytest.approx(100 * (1 / 3 - 1 / 2))
     assert any("pass@k is shown up to k = 2" in line for line in both["remarks"])
+
+
+def test_sound_tasks_are_a_line_of_their_own_once_they_are_known(tmp_path: Path) -> None:
+    """In both scopes and beside each arm; without a validation the document says that it is not known."""
+    run = make_run(tmp_path / "run", {"a": "1100", "b": "0001"}, "ppqq")
+    document = make_comparison(CompareRequest((str(run),), sound=frozenset({"p/0", "q/2"})))
+    views = {(view["scope"], view["view"]): view for view in document["pairs"][0]["views"]}
+    assert (views["diff", "sound"]["tasks"], views["blank", "sound"]["plain"]["difference"]) == (2, 50.0)
+    assert document["arms"][0]["scopes"]["diff"]["sound"]["passed"] == 1
+    assert document["sound_tasks"] == 2
+    unknown = compare(run, "--json").document
+    assert unknown["sound_tasks"] is None
+    assert any("Sound tasks only: not known" in line for line in unknown["remarks"])
 
 
 def test_several_pairs_are_adjusted_and_one_can_be_the_baseline(tmp_path: Path) -> None:

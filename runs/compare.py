@@ -48,7 +48,9 @@ def make_comparison(request: CompareRequest) -> Json:
     contestants, left_out = find_contestants(request.arms, request.results)
     if len(contestants) < 2:
         reasons = "".join(f"; {item['id']} is left out: {item['reason']}" for item in left_out)
-        raise UsageError(f"compare needs two different arms, here is {len(contestants)}: name RUN:ARM twice{reasons}")
+        raise UsageError(
+            f"compare needs two different arms, here is {len(contestants)}: name one more, or a run with several{reasons}"
+        )
     differs = differing_conditions(contestants)
     if differs and not request.force:
         raise UsageError(

@@ -139,10 +139,11 @@ def list_remarks(document: Json, contestants: Sequence[Contestant]) -> list[str]
 def _smallest(document: Json) -> list[str]:
     """Say where so few papers moved that no sign-flip p can be small."""
     flips = [pair["views"][0]["scaled"]["sign_flip"] for pair in document["pairs"]]
-    worst = max((flip["smallest"] for flip in flips if flip), default=0.0)
-    if worst <= ALPHA:
+    mute = [flip["smallest"] for flip in flips if flip and flip["patterns"] > 1 and flip["smallest"] > ALPHA]
+    if not mute:
         return []
-    return [f"So few papers differ that no p of sign flips can be below {worst:.2g}: they cannot speak here."]
+    where = "So few papers" if len(flips) == 1 else f"In {len(mute)} of {len(flips)} pairs so few papers"
+    return [f"{where} differ that no p of sign flips can be below {max(mute):.2g}: it cannot speak there."]
 
 
 def _attempts(document: Json) -> list[str]:

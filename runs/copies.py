@@ -109,7 +109,7 @@ _MOST = 20
 def print_copies(console: Console, document: Json) -> None:
     """Print a line per arm, then the submissions to look at."""
     title = f"{visible(document['run'])} · lines of the gold code in submissions"
-    table = Table(title=title, title_justify="left", padding=(0, 0), pad_edge=False)
+    table = Table(title=Text(title), title_justify="left", padding=(0, 0), pad_edge=False)
     table.add_column("arm", overflow="fold")
     for name in ("submissions", "overlap", "of passed", "equal", f"equal, {LONG}+ lines", "to look at"):
         table.add_column(name, justify="right")

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -229,6 +230,36 @@ def test_sound_tasks_are_a_line_of_their_own_once_they_are_known(tmp_path: Path)
     unknown = compare(run, "--json").document
     assert unknown["sound_tasks"] is None
     assert any("Sound tasks only: not known" in line for line in unknown["remarks"])
+
+
+def test_arms_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """By their run; a copied folder has the same run and arm, and must not be taken for one with its original."""
+    one = make_run(tmp_path / "one", {"a": "11"}, "pq")
+    other = make_run(tmp_path / "other", {"a": "00"}, "pq")
+    assert [arm["id"] for arm in compare(one, other, "--json").document["arms"]] == ["one:a", "other:a"]
+    copied = tmp_path / "copied"
+    shutil.copytree(one, copied)
+    document = compare(one, copied, other, "--json").document
+    assert [arm["id"] for arm in document["arms"]] == ["one:a#1", "one:a#2", "other:a"]
+    assert [pair["table"]["first_only"] for pair in document["pairs"]] == [0, 2, 2]
+
+
+def test_many_pairs_are_counted_and_those_that_differ_told(tmp_path: Path) -> None:
+    """Ten sentences would bury the one that matters."""
+    papers = "pqrstuvwxyz"
+    arms = {"a": "1" * 11, **dict.fromkeys("bcde", f"1{'0' * 10}")}
+    done = compare(make_run(tmp_path / "run", arms, papers))
+    assert done.out.startswith(
+        "Of 10 pairs 4 differ, 0 cannot be told apart, 6 neither: not settled, not measured, or no spread between papers.\na solved"
+    )
+    assert done.out.count("They differ") == 4
+
+
+def test_too_few_papers_to_speak_is_said(tmp_path: Path) -> None:
+    """Three papers allow no p below 0.25, however clear it looks."""
+    run = make_run(tmp_path / "run", {"a": "111110", "b": "000000", "c": "111110"}, "ppqqrr")
+    assert "So few papers differ that no p of sign flips can be below 0.25" in compare(f"{run}:a", f"{run}:b").out
+    assert "In 2 of 3 pairs so few papers differ" in compare(run).out
 
 
 def test_several_pairs_are_adjusted_and_one_can_be_the_baseline(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ def compare(**options: Any) -> None:
     """Set arms against each other: paired by task, clustered by paper.
 
     RUN takes all arms of a run, RUN:ARM one, published:NAME one of the 32 published models. Differences are first minus
-    second, in points, over the tasks that all have. Arms may differ in what they are (listed as varied); differ the suite,
-    the tasks, the grader, the mode, the sandbox, limits or runtimes, that is exit code 2.
+    second, in points, over the tasks that all have. Arms may differ in what they are (listed as varied). Where they
+    were measured by another suite, other tasks, another grader or mode, sandbox, limits or runtimes: exit code 2.
 
     \b
     Examples:

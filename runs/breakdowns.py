@@ -160,7 +160,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 def print_breakdown(console: Console, document: Json) -> None:
     """Print one line per group; more arms than can stand side by side are averaged."""
     title = f"{visible(document['run'])} · by {document['by']} (pass rate / scaled, in percent)"
-    table = Table(title=title, title_justify="left", padding=(0, 0), pad_edge=False)
+    table = Table(title=Text(title), title_justify="left", padding=(0, 0), pad_edge=False)
     fill = _fill_models if document["by"] == "model" else _fill_groups
     fill(table, document["groups"], document["by"])
     console.print(table)

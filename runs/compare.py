@@ -25,12 +25,15 @@ _RATE_PAIRS = ("pass_rate", "pass_rate_upper", "scaled_pass_rate", "scaled_pass_
 
 @dataclass(frozen=True, slots=True)
 class CompareRequest:
-    """What the command line asks for; ``against`` is the arm with which all others are compared, "" = all pairs."""
+    """What is asked for: ``against`` is the arm with which all others are compared, "" = all pairs; ``sound`` are the tasks
+    that count as sound, None = those of the suite's validation.
+    """
 
     arms: tuple[str, ...]
     results: Path = Path("results")
     against: str = ""
     force: bool = False
+    sound: frozenset[str] | None = None
     bootstrap: Bootstrap = BOOTSTRAP
 
 
@@ -45,7 +48,9 @@ def make_comparison(request: CompareRequest) -> Json:
     contestants, left_out = find_contestants(request.arms, request.results)
     if len(contestants) < 2:
         reasons = "".join(f"; {item['id']} is left out: {item['reason']}" for item in left_out)
-        raise UsageError(f"compare needs two different arms, here is {len(contestants)}: name RUN:ARM twice{reasons}")
+        raise UsageError(
+            f"compare needs two different arms, here is {len(contestants)}: name one more, or a run with several{reasons}"
+        )
     differs = differing_conditions(contestants)
     if differs and not request.force:
         raise UsageError(
@@ -68,7 +73,7 @@ def _shorten(value: Any, limit: int = 40) -> str:
 
 
 def _document(contestants: Sequence[Contestant], request: CompareRequest) -> Json:
-    sound = find_sound_tasks(contestants[0].conditions["suite"])
+    sound = find_sound_tasks(contestants[0].conditions["suite"]) if request.sound is None else request.sound
     views = dict(_views(contestants, sound))
     whole = views[HEADLINE]
     if not whole.tasks:

@@ -64,11 +64,12 @@ def list_sentences(document: Json) -> list[str]:
     differ = kinds.count(DIFFERENT)
     told = f"Of {len(pairs)} pairs {differ} differ, {kinds.count(ALIKE)} cannot be told apart"
     rest = len(pairs) - differ - kinds.count(ALIKE)
-    return [told + (f", {rest} are not settled or not measured." if rest else ".")]
+    summary = told + (f", {rest} neither: not settled, not measured, or no spread between papers." if rest else ".")
+    return [summary, *(pair["sentence"] for pair in pairs if pair["verdict"] == DIFFERENT)][: _MOST_SENTENCES + 1]
 
 
 def _plain_table(title: str, heads: Sequence[str], left: int = 1) -> Table:
-    table = Table(title=title, title_justify="left", padding=(0, 0), pad_edge=False)
+    table = Table(title=Text(visible(title)), title_justify="left", padding=(0, 0), pad_edge=False)
     for place, head in enumerate(heads):
         if place < left:
             table.add_column(head, max_width=_NAME_WIDTH, overflow="fold")
@@ -83,7 +84,7 @@ def _arms_table(arms: Iterable[Json]) -> Table:
         diff, blank = arm["scopes"]["diff"], arm["scopes"]["blank"]
         table.add_row(
             Text(visible(arm["id"])),
-            f"{diff['all']['passed']}/{diff['all']['trials']}",
+            _passed(diff["all"]),
             rate_text(diff["all"], "pass_rate"),
             rate_text(diff["all"], "scaled_pass_rate"),
             rate_text(diff["outermost"], "scaled_pass_rate"),
@@ -91,6 +92,11 @@ def _arms_table(arms: Iterable[Json]) -> Table:
             rate_text(blank["outermost"], "scaled_pass_rate"),
         )
     return table
+
+
+def _passed(view: Json) -> str:
+    missing = f" ({view['not_measured']} n/m)" if view["not_measured"] else ""
+    return f"{view['passed']}/{view['trials']}{missing}"
 
 
 def _effort_table(arms: Iterable[Json]) -> Table:
@@ -121,7 +127,7 @@ def _pass_at_k_table(arms: Sequence[Json]) -> Table:
 
 def _print_pair(console: Console, pair: Json, document: Json) -> None:
     table = _plain_table(
-        visible(f"{pair['first']} - {pair['second']}, in points"),
+        f"{pair['first']} - {pair['second']}, in points",
         ("rate", "tasks", "first", "second", "difference [95 %]", "sees", "p"),
     )
     for rate in ("scaled", "plain"):

@@ -10,8 +10,11 @@ from rcb_agent.runs.screen import NO_ISOLATION
 from rcb_agent.scoring.base import UNPROTECTED
 
 ALPHA = 0.05
-DIFFERENT, UNSURE, ALIKE = "different", "unsure", "cannot_tell"
+DIFFERENT, UNSURE, ALIKE = "different", "not_settled", "cannot_tell"
 NO_SPREAD, NOT_MEASURED = "no_spread", "not_measured"
+
+
+_NO_SPREAD = "Every paper agrees on that exactly: without spread nothing says what this run could have seen."
 
 
 def explain_pair(pair: Json, facts: Mapping[str, Any], measured: Mapping[str, bool], *, several: int) -> Json:
@@ -32,10 +35,7 @@ def explain_pair(pair: Json, facts: Mapping[str, Any], measured: Mapping[str, bo
             NO_SPREAD, f"{points}. All tasks are of one paper, which shows no spread: no interval can be given."
         )
     if headline["detectable"] is None:
-        return _said(
-            NO_SPREAD,
-            f"{points}. Every paper agrees on it exactly: no spread to judge by, and nothing it could have missed.",
-        )
+        return _said(NO_SPREAD, f"{points}. {_NO_SPREAD}{_bracket(headline)}")
     low, high = headline["interval"]
     verdict = judge_difference(headline)
     closing = _closing(verdict, headline, adjusted=several > 1)
@@ -47,13 +47,21 @@ def _said(verdict: str, sentence: str) -> Json:
 
 
 def judge_difference(record: Json) -> str:
-    """Say what interval and sign flips (adjusted for the pairs) say together of a difference that has both."""
+    """Say what interval and sign flips (adjusted for the pairs) say together of a difference that has both.
+
+    What was not measured and could turn the sign leaves it unsettled, whatever they say.
+    """
     low, high = record["interval"]
     outside = low > 0 or high < 0
     rare = record["sign_flip"] is not None and record["sign_flip"]["holm"] < ALPHA
     if outside and rare:
-        return DIFFERENT
+        return UNSURE if _could_turn(record) else DIFFERENT
     return UNSURE if outside or rare else ALIKE
+
+
+def _could_turn(record: Json) -> bool:
+    low, high = record["bracket"]
+    return bool(low != high and low <= 0 <= high)
 
 
 def _opening(pair: Json, facts: Mapping[str, Any]) -> str:
@@ -80,6 +88,8 @@ def _closing(verdict: str, record: Json, *, adjusted: bool) -> str:
     if verdict == ALIKE:
         return f"This run cannot tell them apart; {seen}."
     low, high = record["interval"]
+    if flip["holm"] < ALPHA and not low <= 0 <= high:
+        return f"As counted they differ ({p}), but what was not measured could turn it."
     if low <= 0 <= high:
         return f"The interval holds zero but sign flips over papers do not agree ({p}): not settled; {seen}."
     return f"The interval leaves zero out but sign flips over papers do not agree ({p}): not settled; {seen}."
@@ -129,10 +139,11 @@ def list_remarks(document: Json, contestants: Sequence[Contestant]) -> list[str]
 def _smallest(document: Json) -> list[str]:
     """Say where so few papers moved that no sign-flip p can be small."""
     flips = [pair["views"][0]["scaled"]["sign_flip"] for pair in document["pairs"]]
-    worst = max((flip["smallest"] for flip in flips if flip), default=0.0)
-    if worst <= ALPHA:
+    mute = [flip["smallest"] for flip in flips if flip and flip["patterns"] > 1 and flip["smallest"] > ALPHA]
+    if not mute:
         return []
-    return [f"So few papers differ that no p of sign flips can be below {worst:.2g}: they cannot speak here."]
+    where = "So few papers" if len(flips) == 1 else f"In {len(mute)} of {len(flips)} pairs so few papers"
+    return [f"{where} differ that no p of sign flips can be below {max(mute):.2g}: it cannot speak there."]
 
 
 def _attempts(document: Json) -> list[str]:
@@ -153,9 +164,9 @@ def _arm_remarks(contestants: Sequence[Contestant]) -> list[str]:
             lines.append(f"{one.id}: grading {one.conditions['mode']}: {UNPROTECTED[one.conditions['mode']]}")
         if not one.imported and not is_isolated(one.conditions["sandbox"]):
             lines.append(f"{one.id}: sandbox {one.conditions['sandbox']}: {NO_ISOLATION}")
-        if one.arm["model"].startswith("scripted"):
-            lines.append(f"{one.id}: scripted, not a language model.")
         lines += [f"{one.id}: the last line of {name} is torn and not counted." for name in one.torn]
+    if scripted := [one.id for one in contestants if one.arm["model"].startswith("scripted")]:
+        lines.append(f"{', '.join(scripted)}: scripted, no language model.")
     if imported := [one.id for one in contestants if one.imported]:
         lines.append(f"{', '.join(imported)}: published or imported, not measured by rcb-agent.")
     return lines

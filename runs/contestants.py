@@ -181,9 +181,13 @@ def _find_model(name: str, text: str) -> PublishedModel:
 
 
 def _name_apart(found: list[Contestant]) -> tuple[Contestant, ...]:
-    """Give arms of one name the name of their run before it."""
+    """Give arms of one name the name of their run before it, and a number where copies of a run have that in common too."""
     ids = [one.id for one in found]
-    return tuple(replace(one, id=f"{one.run}:{one.id}") if ids.count(one.id) > 1 else one for one in found)
+    named = [f"{one.run}:{one.id}" if ids.count(one.id) > 1 else one.id for one in found]
+    counted = [
+        f"{name}#{named[: n + 1].count(name)}" if named.count(name) > 1 else name for n, name in enumerate(named)
+    ]
+    return tuple(replace(one, id=name) for one, name in zip(found, counted, strict=True))
 
 
 def differing_conditions(contestants: Iterable[Contestant]) -> dict[str, dict[str, Any]]:

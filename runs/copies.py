@@ -5,7 +5,7 @@ has beyond the files that were given. A short blank is often written as its auth
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from rich.console import Console
 from rich.table import Table
@@ -17,7 +17,7 @@ from rcb_agent.runs.config import digest_tasks
 from rcb_agent.runs.controls import CONTROLS
 from rcb_agent.runs.reader import RunReader
 from rcb_agent.runs.screen import visible
-from rcb_agent.tasks.base import Problem, Task
+from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.masking import blank_lines
 from rcb_agent.tasks.suites import load_suite
 
@@ -65,7 +65,8 @@ def _compare(trial: Json, task: Task, read_blob: Callable[[str], bytes]) -> Json
         for item in trial["submission"]["files"]
         if item["kind"] == "file"
     }
-    found = Counter(gold) & _added(task.problem, texts)
+    given = {file.path: file.text for file in task.problem.files}
+    found = Counter(gold) & added_lines(given, texts)
     inside = blank_lines(task.problem, texts.get(task.problem.path, ""))
     return {
         **{key: trial[key] for key in ("trial", "arm", "task", "attempt")},
@@ -75,12 +76,11 @@ def _compare(trial: Json, task: Task, read_blob: Callable[[str], bytes]) -> Json
     }
 
 
-def _added(problem: Problem, texts: dict[str, str]) -> "Counter[str]":
-    """Count the lines that a submission has beyond what was given."""
-    given = {file.path: Counter(code_lines(file.text)) for file in problem.files}
+def added_lines(given: Mapping[str, str], left: Mapping[str, str]) -> "Counter[str]":
+    """Count the lines that files have beyond what was given; both map a path to its text."""
     added: Counter[str] = Counter()
-    for path, text in texts.items():
-        added += Counter(code_lines(text)) - given.get(path, Counter())
+    for path, text in left.items():
+        added += Counter(code_lines(text)) - Counter(code_lines(given.get(path, "")))
     return added
 
 
@@ -109,7 +109,7 @@ _MOST = 20
 def print_copies(console: Console, document: Json) -> None:
     """Print a line per arm, then the submissions to look at."""
     title = f"{visible(document['run'])} · lines of the gold code in submissions"
-    table = Table(title=title, title_justify="left", padding=(0, 0), pad_edge=False)
+    table = Table(title=Text(title), title_justify="left", padding=(0, 0), pad_edge=False)
     table.add_column("arm", overflow="fold")
     for name in ("submissions", "overlap", "of passed", "equal", f"equal, {LONG}+ lines", "to look at"):
         table.add_column(name, justify="right")

@@ -52,7 +52,7 @@ def print_failures(console: Console, document: Json) -> None:
     """Print classes against arms: failed trials and their share of the arm's failures."""
     arms = document["arms"]
     title = f"{visible(document['run'])} · {document['failed']} failed trials by kind of mistake"
-    table = Table(title=title, title_justify="left", padding=(0, 0), pad_edge=False)
+    table = Table(title=Text(title), title_justify="left", padding=(0, 0), pad_edge=False)
     table.add_column("class")
     shown = arms if len(arms) <= _MOST_ARMS else []
     for arm in shown:

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from rcb_agent.runs.base import Arm, trial_name
+from rcb_agent.runs.compare import CompareRequest, make_comparison
 from rcb_agent.runs.latex import escape_latex
 from rcb_agent.runs.store import open_store
 from tests.runs.command import Done
@@ -162,7 +164,7 @@ EDGES: Mapping[str, tuple[dict[str, str], str, str]] = {
     "all passed": ({"a": "1111", "b": "1111"}, "ppqq", "did the same on all 4 tasks"),
     "tie": ({"a": "10", "b": "01"}, "pq", "solved 1 task that b did not and lost 1: +0.0 points"),
     "one task": ({"a": "1", "b": "0"}, "p", "solved 1 task that b did not and lost 0: +100.0 points"),
-    "everything": ({"a": "1111", "b": "0000"}, "ppqq", "Every paper agrees on it exactly"),
+    "everything": ({"a": "1111", "b": "0000"}, "ppqq", "Every paper agrees on that exactly"),
 }
 
 
@@ -192,6 +194,17 @@ def test_what_was_not_measured_is_a_bracket(tmp_path: Path) -> None:
     assert views["diff", "measured"] == 6
 
 
+def test_what_was_not_measured_can_unsettle_what_was(tmp_path: Path) -> None:
+    """Seven papers all for one arm would be a difference; with as much not measured of the other it is none yet."""
+    clear = make_run(tmp_path / "clear", {"a": "11111110" * 2, "b": "0" * 16}, "ppqqrrsstuvwxyzz")
+    assert compare(clear, "--json").document["pairs"][0]["verdict"] == "different"
+    turned = make_run(tmp_path / "turned", {"a": "11111110" * 2, "b": "0" + "?" * 15}, "ppqqrrsstuvwxyzz")
+    pair = compare(turned, "--json").document["pairs"][0]
+    assert pair["verdict"] == "not_settled"
+    assert "could turn it" in pair["sentence"]
+    assert "(15 n/m)" in compare(turned).out
+
+
 def test_pass_at_k_is_shown_for_ks_that_all_arms_have(tmp_path: Path) -> None:
     """Three attempts against one: means are compared, no pass@k; three against two: k = 2 in both."""
     three = make_run(tmp_path / "three", {"a": "10 01 00"}, "pq", attempts=3)
@@ -204,6 +217,49 @@ def test_pass_at_k_is_shown_for_ks_that_all_arms_have(tmp_path: Path) -> None:
     assert [list(arm["pass_at_k"]) for arm in both["arms"]] == [["2"], ["2"]]
     assert both["pairs"][0]["views"][0]["plain"]["difference"] == pytest.approx(100 * (1 / 3 - 1 / 2))
     assert any("pass@k is shown up to k = 2" in line for line in both["remarks"])
+
+
+def test_sound_tasks_are_a_line_of_their_own_once_they_are_known(tmp_path: Path) -> None:
+    """In both scopes and beside each arm; without a validation the document says that it is not known."""
+    run = make_run(tmp_path / "run", {"a": "1100", "b": "0001"}, "ppqq")
+    document = make_comparison(CompareRequest((str(run),), sound=frozenset({"p/0", "q/2"})))
+    views = {(view["scope"], view["view"]): view for view in document["pairs"][0]["views"]}
+    assert (views["diff", "sound"]["tasks"], views["blank", "sound"]["plain"]["difference"]) == (2, 50.0)
+    assert document["arms"][0]["scopes"]["diff"]["sound"]["passed"] == 1
+    assert document["sound_tasks"] == 2
+    unknown = compare(run, "--json").document
+    assert unknown["sound_tasks"] is None
+    assert any("Sound tasks only: not known" in line for line in unknown["remarks"])
+
+
+def test_arms_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """By their run; a copied folder has the same run and arm, and must not be taken for one with its original."""
+    one = make_run(tmp_path / "one", {"a": "11"}, "pq")
+    other = make_run(tmp_path / "other", {"a": "00"}, "pq")
+    assert [arm["id"] for arm in compare(one, other, "--json").document["arms"]] == ["one:a", "other:a"]
+    copied = tmp_path / "copied"
+    shutil.copytree(one, copied)
+    document = compare(one, copied, other, "--json").document
+    assert [arm["id"] for arm in document["arms"]] == ["one:a#1", "one:a#2", "other:a"]
+    assert [pair["table"]["first_only"] for pair in document["pairs"]] == [0, 2, 2]
+
+
+def test_many_pairs_are_counted_and_those_that_differ_told(tmp_path: Path) -> None:
+    """Ten sentences would bury the one that matters."""
+    papers = "pqrstuvwxyz"
+    arms = {"a": "1" * 11, **dict.fromkeys("bcde", f"1{'0' * 10}")}
+    done = compare(make_run(tmp_path / "run", arms, papers))
+    assert done.out.startswith(
+        "Of 10 pairs 4 differ, 0 cannot be told apart, 6 neither: not settled, not measured, or no spread between papers.\na solved"
+    )
+    assert done.out.count("They differ") == 4
+
+
+def test_too_few_papers_to_speak_is_said(tmp_path: Path) -> None:
+    """Three papers allow no p below 0.25, however clear it looks."""
+    run = make_run(tmp_path / "run", {"a": "111110", "b": "000000", "c": "111110"}, "ppqqrr")
+    assert "So few papers differ that no p of sign flips can be below 0.25" in compare(f"{run}:a", f"{run}:b").out
+    assert "In 2 of 3 pairs so few papers differ" in compare(run).out
 
 
 def test_several_pairs_are_adjusted_and_one_can_be_the_baseline(tmp_path: Path) -> None:

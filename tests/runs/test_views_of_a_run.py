@@ -10,6 +10,7 @@ import pytest
 from rcb_agent.runs.base import Arm, trial_name
 from rcb_agent.runs.breakdowns import BY, size_of
 from rcb_agent.runs.config import digest_tasks
+from rcb_agent.runs.copies import added_lines
 from rcb_agent.runs.store import open_store
 from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.masking import filled_files
@@ -62,6 +63,14 @@ def test_a_copy_of_a_long_blank_is_flagged_and_a_short_one_is_not(tmp_path: Path
     assert not any(trial["equal"] for name, trial in found.items() if name not in (longest.id, shortest.id))
     assert document["suite_unchanged"]
     assert document["trials"][0]["task"] == longest.id
+
+
+def test_a_line_that_was_given_is_no_copy() -> None:
+    """What stood in the file before is not the submission's; a second one of it is."""
+    given = {"m.py": "def f(x):\n    return x\n"}
+    assert added_lines(given, given).total() == 0
+    twice = {"m.py": given["m.py"] + "  return x  # again\n  # only said: return x\n    return x\n"}
+    assert added_lines(given, twice) == {"return x": 1, "return x  # again": 1}
 
 
 def test_an_oracle_is_expected_to_be_equal(tmp_path: Path) -> None:

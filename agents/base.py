@@ -201,10 +201,39 @@ class Journal(Protocol):
     def __call__(self, kind: str, /, **fields: Any) -> None: ...
 
 
-class Feedback(Protocol):
-    """Answers what a hidden-test feedback arm may learn about the workspace as it is."""
+FEEDBACKS = ("none", "import", "own")
+"""What an arm's feedback may look at: only whether the code parses, also whether it imports, also the arm's own tests."""
 
-    def __call__(self) -> str: ...
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What one look at the workspace found; None = not looked at. ``report`` is what a model may be told of it.
+
+    No hidden test has a part in it: code is parsed and imported, and tests that lie in the workspace are run.
+    """
+
+    parses: bool
+    imports: bool | None = None
+    tests: bool | None = None
+    report: str = ""
+
+    @property
+    def good(self) -> bool:
+        """Say that nothing that was looked at went wrong."""
+        return self.parses and self.imports is not False and self.tests is not False
+
+    @property
+    def rank(self) -> int:
+        """How far the code got: the more, the higher."""
+        return sum(map(bool, (self.parses, self.imports, self.tests)))
+
+
+class Feedback(Protocol):
+    """Looks at the workspace as it is. ``kind`` is one of FEEDBACKS. Raises SandboxLost."""
+
+    @property
+    def kind(self) -> str: ...
+    def __call__(self) -> Findings: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +260,10 @@ class Session:
 class Agent(Protocol):
     """Solves one problem. ``uses_workspace`` says whether a sandbox has to be opened for it.
 
-    ``uses_model``, where it is there and False, says that it asks no model. A method ``prepare()``, where there is one, is called once before the first trial, to load what is slow to load.
+    ``uses_model``, where it is there and False, says that it asks no model; ``uses_tools``, where it is False, that it
+    gives its model none although it has a workspace. ``default_feedback``, where it is there, is the kind of feedback
+    that its arms get when none is named; an agent without it takes none. ``default_drafts``: how many drafts it makes then. A method ``prepare()``, where there is one, is
+    called once before the first trial, to load what is slow to load.
     """
 
     name: str

@@ -1,7 +1,9 @@
 """The moves of ``scripted/demo``: what it does next, from the conversation so far.
 
 Every decision follows from the calls it made and the results it got. It finds the blank by reading the file,
-it knows that its draft is wrong only when its own test says so, and so it loses that knowledge with the tool.
+it knows that its draft is wrong only when its own test says so, and so it loses that knowledge with the tool. Without
+tools it answers with its draft, and with its second answer when it is told that its tests do not pass, or when answers are
+drawn (temperature above 0) and it is asked a second time.
 """
 
 import json
@@ -19,6 +21,7 @@ _MARKER = re.compile(r"#\s*<(?P<end>/?)paper2code\s+name=")
 _NUMBERED = re.compile(r"\s*(\d+)\t(.*)")
 _NEXT_PAGE = re.compile(r"^\[.* more lines: read_file with start=(\d+)\]$", re.MULTILINE)
 _GREEN = "exit code 0 "
+_RED = "Its own tests do not pass"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +76,17 @@ class Situation:
 
 
 def next_move(
-    messages: Sequence[Message], offered: Collection[str], scripts: Mapping[str, Script]
+    messages: Sequence[Message], offered: Collection[str], scripts: Mapping[str, Script], draft: int = 1
 ) -> tuple[str, Move | None]:
-    """Return the text and the call of the next reply; no call ends the conversation."""
+    """Return the text and the call of the next reply; no call ends the conversation.
+
+    ``draft``: the how manieth answer to one prompt without tools this is, where answers are drawn; else 1.
+    """
     prompt = next((str(one["content"]) for one in messages if one["role"] == "user"), "")
     before = Situation(prompt, offered, None, _recall(messages))
     situation = Situation(prompt, offered, scripts.get(before.find("Task")), before.past)
     if not offered:
-        return _answer_directly(situation), None
+        return _answer_directly(situation, messages, draft), None
     for choose in _CHOICES:
         move = choose(situation)
         if move is not None:
@@ -100,11 +106,15 @@ def _recall(messages: Sequence[Message]) -> tuple[Done, ...]:
     )
 
 
-def _answer_directly(situation: Situation) -> str:
-    if situation.script is None:
+def _answer_directly(situation: Situation, messages: Sequence[Message], draft: int) -> str:
+    script = situation.script
+    if script is None:
         return f"{_NOTICE} no script for this task"
+    if situation.find("Wanted") == "a test file":
+        return f"{_NOTICE}\n```python\n{script.test}```\n" if script.test else f"{_NOTICE} no test for this task"
     todo = re.search(r"^([ \t]*)#.*\bTODO\b", situation.prompt, re.MULTILINE)
-    code = indent(situation.script.draft, todo[1] if todo else "")
+    knows_better = bool(script.repair) and (draft % 2 == 0 or _RED in str(messages[-1]["content"]))
+    code = indent(script.repair if knows_better else script.draft, todo[1] if todo else "")
     return f"{_NOTICE}\n```python\n{code}```\n"
 
 

@@ -27,7 +27,7 @@ class DirectAgent:
 
     def solve(self, problem: Problem, session: Session) -> Solution:
         """Ask once and put the answer's code into the blank."""
-        rule = _choose_rule(session)
+        rule = choose_rule(session)
         given = session.prompt
         messages = [build_prompt(problem, session.paper) if given is None else {"role": "user", "content": given}]
         session.journal("prompt", messages=list(messages), tools=[])
@@ -42,7 +42,8 @@ class DirectAgent:
         return Solution(stop, 1, reply.usage, reply.cost, filled_files(problem, code or ""), note)
 
 
-def _choose_rule(session: Session) -> str:
+def choose_rule(session: Session) -> str:
+    """Return by which of EXTRACTIONS an arm's replies are read. Raises UsageError."""
     rule = str(session.options.get("extract", EXTRACTIONS[0]))
     if rule not in EXTRACTIONS:
         raise UsageError(f"extract is {rule!r}; known: {', '.join(EXTRACTIONS)}")
@@ -62,21 +63,24 @@ def _journal_reply(session: Session, reply: Reply) -> None:
 
 
 def build_prompt(problem: Problem, paper: str) -> Message:
-    """Return the one user message. ``paper`` is prompt or none: there is no workspace to put a file in."""
+    """Return the one user message. ``paper`` is prompt or none: nothing is read from a file."""
+    return {"role": "user", "content": render("direct", **describe_given(problem, paper))}
+
+
+def describe_given(problem: Problem, paper: str) -> dict[str, object]:
+    """Return what a prompt without tools gives: the paper where there is one, context files, the file with the blank."""
     if paper not in {"prompt", "none"}:
-        raise UsageError(f"the agent direct takes paper=prompt or paper=none, not {paper!r}: it has no files")
+        raise UsageError(f"an agent without tools takes paper=prompt or paper=none, not {paper!r}: it reads no files")
     source = problem.paper if paper == "prompt" else None
     context = [file for file in problem.files_support if file.path in problem.context_paths]
     shown = "".join(f"\n{quote_file(file)}" for file in context)
-    text = render(
-        "direct",
+    return {
         **describe_problem(problem),
-        role=_WITHOUT_PAPER if source is None else _WITH_PAPER,
-        paper_text="" if source is None else f"\n{quote_file(source, 'paper')}",
-        context_text=f"\nFiles that it works with:\n{shown}" if shown else "",
-        target=problem.prompt_target if problem.prompt_target.endswith("\n") else f"{problem.prompt_target}\n",
-    )
-    return {"role": "user", "content": text}
+        "role": _WITHOUT_PAPER if source is None else _WITH_PAPER,
+        "paper_text": "" if source is None else f"\n{quote_file(source, 'paper')}",
+        "context_text": f"\nFiles that it works with:\n{shown}" if shown else "",
+        "target": problem.prompt_target if problem.prompt_target.endswith("\n") else f"{problem.prompt_target}\n",
+    }
 
 
 def extract_code(reply: Reply, problem: Problem, rule: str) -> str | None:

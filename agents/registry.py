@@ -14,9 +14,11 @@ from rcb_agent.agents.tools import DEFAULT_TOOLS, TOOL_NAMES, select_tools
 from rcb_agent.errors import UsageError
 
 AGENTS = {
+    "best-of-n": "rcb_agent.agents.best_of_n:BestOfNAgent",
     "cheater": "rcb_agent.agents.cheater:CheaterAgent",
     "direct": "rcb_agent.agents.direct:DirectAgent",
     "react": "rcb_agent.agents.react:ReactAgent",
+    "self-repair": "rcb_agent.agents.self_repair:SelfRepairAgent",
 }
 GROUP = "rcb_agent.agents"
 
@@ -94,6 +96,16 @@ class NoModel:
 def asks_model(agent: Agent | None) -> bool:
     """Say whether an agent asks a model; controls are no agents and ask none."""
     return agent is not None and bool(getattr(agent, "uses_model", True))
+
+
+def uses_tools(agent: Agent | None) -> bool:
+    """Say whether an agent gives its model tools."""
+    return agent is not None and agent.uses_workspace and asks_model(agent) and bool(getattr(agent, "uses_tools", True))
+
+
+def default_feedback(agent: Agent | None) -> str | None:
+    """Return the kind of feedback that an agent gets when none is named; None for agents that take none."""
+    return getattr(agent, "default_feedback", None)
 
 
 PROTOCOLS = ("auto", "native", "json")

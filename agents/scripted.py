@@ -1,7 +1,8 @@
 """The models ``scripted/demo`` and ``scripted/file:PATH``: scripts that speak like a model, and are none.
 
-``demo`` is a small state machine. It keeps no state: each reply follows from the conversation alone, from what it
-called and what the tools returned, so the same conversation always gets the same reply. What it does per task stands
+``demo`` is a small state machine. Each reply follows from the conversation alone, from what it called and what the tools
+returned, so the same conversation always gets the same reply; only at a temperature above 0, and without tools, its
+answers to one prompt alternate, so that drafts differ. What it does per task stands
 in ``data/demo.yaml``. It counts no tokens (``Usage`` is unknown: there is no tokenizer) and its cost is 0.0, which is
 true: nothing is paid. Its results say nothing about any language model.
 """
@@ -34,19 +35,26 @@ class DemoModel:
     """Acts on what the tools returned, as ``data/demo.yaml`` says for the task."""
 
     name = "scripted/demo"
+    _drawn = 0
 
     def scripts(self) -> Mapping[str, Script]:
         """Return the scripts by task id."""
         return load_scripts()
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Reply:
-        """Return the next reply; ``sampling`` changes nothing."""
-        del sampling
+        """Return the next reply; of ``sampling`` only whether the temperature is above 0 counts."""
         offered = {str(tool["function"]["name"]) for tool in tools}
-        text, call = next_move(messages, offered, self.scripts())
+        text, call = next_move(messages, offered, self.scripts(), self._draw(messages, sampling))
         ordinal = sum(1 for message in messages if message["role"] == "assistant") + 1
         calls = () if call is None else (ToolCall(f"scripted-{ordinal}", call.name, json.dumps(call.arguments)),)
         return Reply(text, calls, cost=0.0, finish="tool_calls" if calls else "stop", raw={"scripted": True})
+
+    def _draw(self, messages: Sequence[Message], sampling: Sampling) -> int:
+        """Count the answers to prompts that ask for code alone, in one trial; 1 where answers are not drawn."""
+        if not sampling.temperature or len(messages) > 1 or "Wanted: a test file" in str(messages[0]["content"]):
+            return 1
+        self._drawn += 1
+        return self._drawn
 
 
 @lru_cache(maxsize=1)

@@ -72,7 +72,7 @@ def cli() -> None:
     "--agent",
     "agents",
     multiple=True,
-    help="react, direct, oracle, null, cheater, or module:Class; repeatable.  [default: react]",
+    help="react, direct, best-of-n, self-repair, oracle, null, cheater, or module:Class; repeatable.  [default: react]",
 )
 @click.option(
     "--model",
@@ -103,7 +103,34 @@ def cli() -> None:
 @click.option(
     "--paper",
     type=click.Choice(["prompt", "file", "none"]),
-    help="Where the paper is.  [default: the agent's own: file for react, prompt for direct]",
+    help="Where the paper is.  [default: the agent's own: file for react, prompt for the others]",
+)
+@click.option(
+    "--context",
+    type=click.Choice(["full", "target"]),
+    default="full",
+    show_default=True,
+    help="target: no context file in a prompt, and in a workspace only those that must be there to import the code.",
+)
+@click.option(
+    "--feedback",
+    type=click.Choice(["none", "import", "own"]),
+    help="What best-of-n chooses by and self-repair is told: nothing run, does it import, do its own tests pass.  [default: own]",
+)
+@click.option(
+    "--n",
+    type=click.IntRange(1),
+    help="Drafts of best-of-n and self-repair.  [default: 5, or until the budget ends]",
+)
+@click.option(
+    "--match-budget",
+    metavar="RUN:ARM",
+    help="Give best-of-n and self-repair, task by task, what that arm spent there (attempts averaged).",
+)
+@click.option(
+    "--match-by",
+    type=click.Choice(["tokens", "dollars", "steps"]),
+    help="What of it is matched.  [default: tokens]",
 )
 @click.option(
     "--prompt",

@@ -8,6 +8,11 @@ _ARM = (
     "tools",
     "without",
     "paper",
+    "context",
+    "feedback",
+    "n",
+    "match_budget",
+    "match_by",
     "prompt",
     "extract",
     "max_steps",
@@ -22,7 +27,7 @@ _ARM = (
     "reasoning_effort",
     "max_output_tokens",
 )
-_PROMPT = ("suite", "agents", "models", "arms", *_ARM, "as_json")
+_PROMPT = ("suite", "agents", "models", "arms", *_ARM, "results", "as_json")
 _ESTIMATE = (
     "suite",
     "patterns",
@@ -34,6 +39,7 @@ _ESTIMATE = (
     *_ARM,
     "grading",
     "workers",
+    "results",
     "as_json",
 )
 

@@ -20,7 +20,9 @@ Json = dict[str, Any]
 class Arm:
     """What is compared. ``id`` is a unique slug within the run; every other field may differ between arms.
 
-    ``prompt`` is standard (the agent's own words) or upstream (those of the benchmark's authors).
+    ``prompt`` is standard (the agent's own words) or upstream (those of the benchmark's authors). ``context`` is full or
+    target (no context files); ``feedback`` one of ``agents.base.FEEDBACKS``. ``match`` is empty, or a budget per task
+    after another arm's: ``{"run", "arm", "by": tokens, dollars or steps, "tasks": {task id: amount}}``.
     """
 
     id: str
@@ -42,12 +44,16 @@ class Arm:
     max_cost: float | None = None
     price: tuple[float, float] | None = None
     tool_protocol: str = "auto"
+    match: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> Json:
         """Return the form that stands in ``run.json``."""
         price = None if self.price is None else list(self.price)
-        return {**asdict(self), "tools": list(self.tools), "price": price, "options": dict(self.options)}
+        record = {**asdict(self), "tools": list(self.tools), "price": price, "options": dict(self.options)}
+        if not self.match:  # an arm as it was before budgets could be matched
+            del record["match"]
+        return record
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "Arm":

@@ -14,6 +14,7 @@ from rcb_agent.runs.latex import LatexTable, write_latex
 from rcb_agent.runs.leaderboard import BoardRequest, make_board, rank_records
 from rcb_agent.runs.output import Forms, write_document
 from rcb_agent.runs.screen import NO_ISOLATION, visible
+from rcb_agent.runs.setups import setup_line
 from rcb_agent.scoring.base import UNPROTECTED
 
 _NAME_WIDTH = 33
@@ -141,6 +142,8 @@ def _conditions(arm: Json) -> list[str]:
     remarks = [f"scope diff, mode {arm['mode']}{' (unprotected)' if arm['mode'] in UNPROTECTED else ''}"]
     if not is_isolated(arm["sandbox"]):
         remarks.append(f"sandbox {arm['sandbox']}: not isolated, {NO_ISOLATION}")
+    if words := setup_line(arm["setup"]):
+        remarks.append(words)
     return remarks
 
 

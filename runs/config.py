@@ -14,6 +14,7 @@ from typing import Any
 from rcb_agent import __version__
 from rcb_agent.errors import UsageError
 from rcb_agent.runs.base import Arm, Json, TrialSpec
+from rcb_agent.runs.showing import CONTEXTS
 from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.suites import NAMED, find_suite
 
@@ -104,13 +105,32 @@ def build_arms(options: ArmOptions) -> tuple[Arm, ...]:
     for text in options.arms:
         parsed = parse_arm(text)
         wanted += [parsed] if "model" in parsed else [{**parsed, "model": model} for model in models]
-    arms = [_make_arm({**options.common, **fields}) for fields in _drop_unused_models(wanted)]
+    wanted = _drop_unused_models(wanted)
+    narrowed = [{**_that_apply(options.common, fields["agent"]), **fields} for fields in wanted]
+    for name in _OF_DRAFTS & options.common.keys():
+        if options.common[name] is not None and not any(name in fields for fields in narrowed):
+            raise UsageError(
+                f"--{name.replace('_', '-')}: is for best-of-n and self-repair, which are not among these agents"
+            )
+    arms = [_make_arm(fields) for fields in narrowed]
     if not any(arm.tools for arm in arms) and {"tools", "without"} & options.common.keys():
         raise UsageError("--tools and --without: none of these agents has tools")
     ids = [arm.id for arm in arms]
     if doubles := sorted({one for one in ids if ids.count(one) > 1}):
         raise UsageError(f"two arms are called {doubles[0]!r}: give one a name with --arm '...,name=...'")
     return tuple(arms)
+
+
+_OF_DRAFTS = {"feedback", "n", "match_budget", "match_by"}
+"""Options that hold for the arms that draft, whatever other arms are beside them; --arm says them for one arm."""
+
+
+def _that_apply(common: Mapping[str, Any], agent: str) -> dict[str, Any]:
+    from rcb_agent.agents.registry import default_feedback, load_agent
+    from rcb_agent.runs.controls import CONTROLS
+
+    drafts = agent not in CONTROLS and default_feedback(load_agent(agent)) is not None
+    return {name: value for name, value in common.items() if drafts or name not in _OF_DRAFTS}
 
 
 def _drop_unused_models(wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -129,7 +149,10 @@ def _drop_unused_models(wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 _LONGEST_ID = 80
 _SLUG = re.compile(rf"[A-Za-z0-9@_-][A-Za-z0-9@._-]{{0,{_LONGEST_ID - 1}}}")
-_TEXT = ("model", "name", "paper", "prompt", "extract", "reasoning-effort", "price", "tool-protocol")
+_TEXT = (
+    *("model", "name", "paper", "context", "feedback", "prompt", "extract"),
+    *("reasoning-effort", "price", "tool-protocol", "match-budget", "match-by"),
+)
 _LISTS = ("tools", "without", "cheats")
 _NUMBERS = {
     "max-steps": int,
@@ -140,6 +163,7 @@ _NUMBERS = {
     "seed": int,
     "max-tokens": int,
     "max-cost": float,
+    "n": int,
 }
 
 
@@ -176,25 +200,28 @@ def _arm_value(text: str, key: str, value: str) -> Any:
 
 
 def _make_arm(fields: dict[str, Any]) -> Arm:
-    from rcb_agent.agents.registry import PROTOCOLS, asks_model, load_agent, select_tools
+    from rcb_agent.agents.registry import PROTOCOLS, load_agent, select_tools, uses_tools
     from rcb_agent.runs.controls import CONTROLS
 
     name = fields["agent"]
     control = name in CONTROLS
     agent = None if control else load_agent(name)
-    uses_tools = agent is not None and agent.uses_workspace and asks_model(agent)
+    has_tools, many_steps = uses_tools(agent), takes_many_steps(agent)
     paper = "none" if agent is None else fields.get("paper") or agent.default_paper
-    if agent is not None and not agent.uses_workspace and paper == "file":
+    reads_no_file = agent is not None and not (agent.uses_workspace and (has_tools or not many_steps))
+    if reads_no_file and paper == "file":
         raise UsageError(f"agent {name} has no workspace to read a paper file in: use --paper prompt or --paper none")
     model = fields["model"]
     return Arm(
         id=_check_id(fields.get("name") or default_arm_id(name, model)),
         agent=name,
         model=model,
-        tools=select_tools(fields.get("tools") or (), fields.get("without") or ()) if uses_tools else (),
+        tools=select_tools(fields.get("tools") or (), fields.get("without") or ()) if has_tools else (),
         paper=_check_choice("paper", paper, ("prompt", "file", "none")),
         prompt="standard" if control else _check_prompt(name, fields.get("prompt") or "standard"),
-        max_steps=_at_least("max-steps", fields.get("max_steps", 30), 1) if uses_tools else 1,
+        context="full" if control else _check_context(fields),
+        feedback=_check_feedback(agent, name, fields.get("feedback")),
+        max_steps=_at_least("max-steps", fields.get("max_steps", 30), 1) if many_steps else 1,
         max_seconds=_at_least("max-seconds", fields.get("max_seconds", 900.0), 0.001),
         temperature=_finite("temperature", fields.get("temperature", 0.0)),
         max_output_tokens=_at_least_or_none("max-output-tokens", fields.get("max_output_tokens"), 1),
@@ -205,8 +232,50 @@ def _make_arm(fields: dict[str, Any]) -> Arm:
         max_cost=_at_least_or_none("max-cost", fields.get("max_cost"), 0.0),
         price=_price(fields.get("price")),
         tool_protocol=_check_choice("tool-protocol", fields.get("tool_protocol") or "auto", PROTOCOLS),
+        match=_matched_budget(name, fields) if many_steps else {},
         options=_agent_options(agent, fields),
     )
+
+
+def takes_many_steps(agent: Any) -> bool:
+    """Say whether an agent may ask its model more than once: whether it has tools, or drafts."""
+    from rcb_agent.agents.registry import default_feedback, uses_tools
+
+    return uses_tools(agent) or default_feedback(agent) is not None
+
+
+def _check_context(fields: Mapping[str, Any]) -> str:
+    context = _check_choice("context", fields.get("context") or "full", CONTEXTS)
+    if context == "target" and fields.get("prompt") == "upstream":
+        raise UsageError("--context target: the authors' own prompt has its context files; use --prompt standard")
+    return context
+
+
+def _check_feedback(agent: Any, name: str, wanted: str | None) -> str:
+    from rcb_agent.agents.base import FEEDBACKS
+    from rcb_agent.agents.registry import default_feedback
+
+    usual = default_feedback(agent)
+    kind = _check_choice("feedback", wanted or usual or "none", FEEDBACKS)
+    if usual is None and kind != "none":
+        raise UsageError(
+            f"--feedback {kind}: {name} takes none; best-of-n and self-repair do, react has run_tests for it"
+        )
+    return kind
+
+
+MATCHES = ("tokens", "dollars", "steps")
+
+
+def _matched_budget(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is to be matched, not looked up yet (see ``runs.matching``)."""
+    by = fields.get("match_by")
+    source = fields.get("match_budget")
+    if not source:
+        if by:
+            raise UsageError(f"--match-by {by}: for {name} no budget is matched: give --match-budget RUN:ARM too")
+        return {}
+    return {"source": source, "by": _check_choice("match-by", by or MATCHES[0], MATCHES)}
 
 
 PROMPTS = ("standard", "upstream")
@@ -223,15 +292,28 @@ def _check_prompt(agent: str, wording: str) -> str:
 def _agent_options(agent: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
     from rcb_agent.agents.cheater import choose_cheats
     from rcb_agent.agents.extraction import EXTRACTIONS
+    from rcb_agent.agents.registry import default_feedback
 
     if fields.get("cheats") and not is_cheater(agent):
         raise UsageError("--cheats are for the agent cheater only")
     if is_cheater(agent):
         return {"cheats": list(choose_cheats(fields.get("cheats") or ()))}
-    if agent is None or agent.uses_workspace:
+    drafts = default_feedback(agent) is not None
+    if fields.get("n") is not None and not drafts:
+        raise UsageError("--n is the number of drafts of best-of-n and self-repair, which none of these agents makes")
+    if agent is None or (agent.uses_workspace and not drafts):
         return {}
     chosen = _check_choice("extract", fields.get("extract") or "tolerant", EXTRACTIONS)
-    return {"extract": "upstream" if chosen == "strict" else chosen}
+    extract = {"extract": "upstream" if chosen == "strict" else chosen}
+    return {**extract, "n": _count_drafts(agent, fields)} if drafts else extract
+
+
+def _count_drafts(agent: Any, fields: Mapping[str, Any]) -> int | None:
+    """Return how many drafts are made; None = until the budget ends, which a matched one is there for."""
+    given = fields.get("n")
+    if given is not None:
+        return int(_at_least("n", given, 1))
+    return None if fields.get("match_budget") else getattr(agent, "default_drafts", None)
 
 
 def is_cheater(agent: Any) -> bool:

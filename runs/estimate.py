@@ -7,6 +7,7 @@ printed beside the numbers; they are guesses of ours, no measurements.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from rcb_agent.agents.base import Price
 from rcb_agent.agents.pricing import ModelFacts
@@ -32,6 +33,9 @@ ASSUMED: Mapping[str, Band] = {
     "tokens per second of a reply": (100, 50, 25),
     "seconds per reply beside its tokens": (1, 3, 8),
     "seconds of a step's tools": (0.2, 1, 4),
+    "drafts of a self-repair": (1, 3, 8),
+    "tokens of a test file that a model writes": (150, 400, 1_000),
+    "tokens of a report on a draft": (30, 200, 1_000),
 }
 
 
@@ -121,7 +125,7 @@ class _Trial:
 
 def _measure_start(arm: Arm, suite: LoadedSuite, tasks: Sequence[Task], scale: Scale) -> tuple[_Start, str]:
     """Look at the first request of each task; of one task per paper where it hardly depends on the task."""
-    sample = tasks if arm.agent == "direct" else list({task.info.id: task for task in tasks}.values())
+    sample = tasks if not arm.tools else list({task.info.id: task for task in tasks}.values())
     requests = [first_request(arm, suite, task) for task in sample]
     first = scale.count([text for request in requests for text in request.texts()], arm.model)
     papers = [task.problem.paper.text for task in sample if task.problem.paper and arm.paper == "file"]
@@ -143,18 +147,46 @@ def _assume_trial(arm: Arm, start: _Start, index: int, thought: float) -> _Trial
     if not arm.tools:
         answer = start.lines * case["tokens per line of a direct answer"]
         made = answer + case["tokens of a direct answer beside its code"] + thought
-        return _cap(_Trial(1, start.first, 0.0, made), arm.max_tokens)
-    steps = min(case["steps of an agent"], arm.max_steps)
+        return _assume_drafts(arm, start, case, made)
+    steps = min(case["steps of an agent"], _most_steps(arm))
     repeats = steps - 1
     paper = start.paper * case["part of a paper file that is read"]
     growth = case["tokens of an agent's reply"] + case["tokens that a step's tools return"]
     sent = steps * start.first + repeats * (paper + steps / 2 * growth)
     newest = start.first + repeats * growth + (paper if repeats else 0.0)
     cached = (sent - newest) * case["part of a repeated conversation that is cached"]
-    return _cap(_Trial(steps, sent, cached, steps * (case["tokens of an agent's reply"] + thought)), arm.max_tokens)
+    return _cap(_Trial(steps, sent, cached, steps * (case["tokens of an agent's reply"] + thought)), _most_tokens(arm))
 
 
-def _cap(trial: _Trial, tokens: int | None) -> _Trial:
+def _assume_drafts(arm: Arm, start: _Start, case: Mapping[str, float], made: float) -> _Trial:
+    """Assume an arm without tools: one answer, or drafts and, where it has to have tests of its own, a test file."""
+    repairs = arm.agent == "self-repair"
+    drafts = case["drafts of a self-repair"] if repairs else arm.max_steps if arm.agent == "best-of-n" else 1.0
+    drafts = min(drafts, arm.options.get("n") or drafts)
+    tests = 1.0 if arm.feedback == "own" and drafts > 1 else 0.0
+    steps = min(drafts + tests, _most_steps(arm))
+    again = (drafts - 1) / 2 * drafts * (made + case["tokens of a report on a draft"]) if repairs else 0.0
+    sent = steps * start.first + again
+    cached = max(0.0, steps - 1) * start.first * case["part of a repeated conversation that is cached"]
+    output = (steps - tests) * made + tests * case["tokens of a test file that a model writes"]
+    return _cap(_Trial(steps, sent, cached, output), _most_tokens(arm))
+
+
+def _most_steps(arm: Arm) -> float:
+    return min(arm.max_steps, _matched(arm, "steps") or arm.max_steps)
+
+
+def _most_tokens(arm: Arm) -> float | None:
+    caps = [cap for cap in (arm.max_tokens, _matched(arm, "tokens")) if cap is not None]
+    return min(caps, default=None)
+
+
+def _matched(arm: Arm, by: str) -> float | None:
+    """Return what a matched budget allows a mean task, None where it is not of this kind."""
+    return fmean(arm.match["tasks"].values()) if arm.match.get("by") == by else None
+
+
+def _cap(trial: _Trial, tokens: float | None) -> _Trial:
     if tokens is None or trial.sent + trial.made <= tokens:
         return trial
     part = tokens / (trial.sent + trial.made)
@@ -164,12 +196,13 @@ def _cap(trial: _Trial, tokens: int | None) -> _Trial:
 def _dollars(arm: Arm, trial: _Trial, price: Price, cached: float | None) -> float:
     again = price.input if cached is None else cached
     dollars = (trial.sent - trial.cached) * price.input + trial.cached * again + trial.made * price.output
-    return min(dollars / 1e6, float("inf") if arm.max_cost is None else arm.max_cost)
+    caps = [cap for cap in (arm.max_cost, _matched(arm, "dollars")) if cap is not None]
+    return min([dollars / 1e6, *caps])
 
 
 def _seconds(arm: Arm, trial: _Trial, index: int) -> float:
     waiting = ASSUMED["seconds per reply beside its tokens"][index]
-    tools = ASSUMED["seconds of a step's tools"][index] if arm.tools else 0.0
+    tools = ASSUMED["seconds of a step's tools"][index] if arm.max_steps > 1 else 0.0
     writing = trial.made / ASSUMED["tokens per second of a reply"][index]
     return min(writing + trial.steps * (waiting + tools), arm.max_seconds)
 

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from rcb_agent.agents.base import Budget, Message, Reply, Sampling, Session
+from rcb_agent.agents.base import Findings, Message, Reply, Sampling, Session
 from rcb_agent.environments.base import Sandbox, Snapshot, Submission
 from rcb_agent.errors import TrialOver, UsageError
 from rcb_agent.runs.base import Arm
-from rcb_agent.runs.trial import sampling_of
+from rcb_agent.runs.showing import shown_problem
+from rcb_agent.runs.trial import budget_of, sampling_of
 from rcb_agent.runs.upstream_parts import given_prompt
 from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.suites import LoadedSuite
@@ -39,17 +40,17 @@ def first_request(arm: Arm, suite: LoadedSuite, task: Task) -> Request:
     session = Session(
         workspace=_Nowhere(arm.agent) if agent.uses_workspace else None,
         model=with_protocol(listener, arm.tool_protocol) if arm.tools else listener,
-        budget=Budget(arm.max_steps, arm.max_seconds, arm.max_tokens, arm.max_cost),
+        budget=budget_of(arm, task.id),
         journal=lambda _kind, /, **_fields: None,
         sampling=sampling_of(arm),
         tools=arm.tools,
         paper=arm.paper,
         options=arm.options,
+        feedback=_Unasked(arm.feedback) if agent.uses_workspace else None,
         prompt=given_prompt(arm, suite, task),
     )
-    problem = replace(task.problem, paper=None) if arm.paper == "none" else task.problem
     with suppress(TrialOver):
-        agent.solve(problem, session)
+        agent.solve(shown_problem(task.problem, arm), session)
     if listener.heard is None:
         raise UsageError(f"agent {arm.agent} asks no model")
     return listener.heard
@@ -66,6 +67,16 @@ class _Listener:
         del sampling
         self.heard = self.heard or Request(list(messages), list(tools))
         raise TrialOver(f"{self.name} is not asked")
+
+
+@dataclass(frozen=True, slots=True)
+class _Unasked:
+    """Feedback that nobody gets to: the first request comes before it."""
+
+    kind: str
+
+    def __call__(self) -> Findings:
+        return Findings(parses=False)
 
 
 class _Nowhere:

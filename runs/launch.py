@@ -67,6 +67,11 @@ def _check_prices(plan: Plan, options: Mapping[str, Any]) -> None:
 
 _ARM_OPTIONS = (
     "paper",
+    "context",
+    "feedback",
+    "n",
+    "match_budget",
+    "match_by",
     "prompt",
     "extract",
     "max_steps",
@@ -129,6 +134,10 @@ def _announce(plan: Plan, store: RunStore, watch: ScreenWatch) -> None:
         watch.remark(f"warning: {_NO_ISOLATION}")
     if plan.config.mode in UNPROTECTED:
         watch.remark(f"warning: grading {plan.config.mode}: {UNPROTECTED[plan.config.mode]}")
+    for arm in plan.config.arms:
+        drawn = arm.temperature != 0 and arm.seed is None
+        if arm.agent == "best-of-n" and not drawn and arm.options.get("n") != 1:
+            watch.remark(f"warning: {visible(arm.id)}: {_SAME_DRAFTS}")
     for fault in plan.faults:
         watch.remark(f"warning: paper left out: {fault}")
     for name in store.mended:
@@ -155,6 +164,10 @@ def _print_result(document: Json, reasons: list[str], path: Path) -> None:
 _NO_ISOLATION = (
     "--sandbox host isolates nothing: agents and candidates run on this machine as you, with your files, your keys and "
     "your network, and can read the hidden tests if they look for them; use it only for code and models that you trust"
+)
+_SAME_DRAFTS = (
+    "at temperature 0, or with a fixed seed, its drafts hardly differ, and n of them are one: give --temperature, for "
+    "instance 0.8, and no --seed"
 )
 _REAL_MODEL = (
     "scripted/demo is a script, not a language model: it shows the machinery. "

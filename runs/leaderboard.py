@@ -13,6 +13,7 @@ from rcb_agent.errors import UsageError
 from rcb_agent.runs.base import Json
 from rcb_agent.runs.config import cheats_of
 from rcb_agent.runs.reader import GradeKey, RunReader, open_run
+from rcb_agent.runs.setups import describe_setup
 from rcb_agent.runs.summary import describe_grading, rows_of
 from rcb_agent.scoring.base import FAILED, PASSED
 from rcb_agent.scoring.intervals import BOOTSTRAP, plain_interval, scaled_interval
@@ -177,6 +178,7 @@ class _Board:
                 "arm": arm["id"],
                 "agent": arm["agent"],
                 "model": arm["model"],
+                "setup": describe_setup(arm),
                 "suite": reader.config["suite"],
                 "mode": reader.config["mode"],
                 "grading": describe_grading(reader.config),

@@ -24,6 +24,7 @@ from rcb_agent.runs.containers import (
     image_ids,
     read_container,
 )
+from rcb_agent.runs.matching import match_budgets
 from rcb_agent.runs.pythons import Pythons, choose_pythons, load_runtimes
 from rcb_agent.runs.salting import find_secret, keep_secret
 from rcb_agent.runs.upstream_parts import digest_folders, digest_prompts
@@ -36,7 +37,10 @@ _DISPLAY = (
     *(f"runs/{name}.py" for name in ("screen", "inspection", "pulling", "summary", "launch", "doctor", "listing")),
     *(f"runs/{name}.py" for name in ("furnishing", "cleaning")),
     *(f"runs/{name}.py" for name in ("leaderboard", "board_screen", "importing", "upstream_results")),
-    *(f"runs/{name}.py" for name in ("preview", "estimate", "presets", "cheats", "verification", "regrading")),
+    *(
+        f"runs/{name}.py"
+        for name in ("preview", "estimate", "presets", "cheats", "verification", "regrading", "setups")
+    ),
     *(f"tasks/{name}.py" for name in ("published", "cutoffs", "contamination")),
     "scoring/intervals.py",
 )
@@ -85,6 +89,7 @@ def make_plan(request: RunRequest) -> Plan:
     arms = build_arms(request.arms)
     suite = load_suite(request.suite)
     tasks = _selected(suite, request.patterns)
+    arms = match_budgets(arms, [task.id for task in tasks], request.results)
     limits = asdict(Limits(**request.limits))
     pythons = choose_pythons(request.pythons, tasks)
     label = suite_label(request.suite)
@@ -211,7 +216,8 @@ def check_models(arms: Sequence[Arm], *, capped: bool = False) -> None:
 
     for arm in arms:
         if arm.model != NO_MODEL:
-            needed = arm.price is None and (capped or arm.max_cost is not None)
+            in_dollars = arm.max_cost is not None or arm.match.get("by") == "dollars"
+            needed = arm.price is None and (capped or in_dollars)
             prepare_model(arm.model, sampling_of(arm), needs_price=needed)
             _check_protocol(arm)
 

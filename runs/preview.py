@@ -13,6 +13,7 @@ from rcb_agent.runs.config import build_arms
 from rcb_agent.runs.estimate import ASSUMED, CASES, ArmEstimate, Band, Scale, estimate_arm
 from rcb_agent.runs.execute import default_workers
 from rcb_agent.runs.first_request import Request, first_request
+from rcb_agent.runs.matching import match_budgets
 from rcb_agent.runs.plan import Plan, RunRequest, check_models
 from rcb_agent.runs.screen import open_console, visible, write_bytes_safely
 from rcb_agent.runs.trial import cached_suite
@@ -26,6 +27,7 @@ def print_prompt(request: RunRequest, task_id: str, *, as_json: bool) -> None:
         raise UsageError("prompt shows one arm: give one --agent and one --model")
     suite = load_suite(request.suite)
     task = find_task(suite, task_id)
+    (arm,) = match_budgets([arm], [task.id], request.results)
     check_models([arm])
     asked = first_request(arm, suite, task)
     count = count_tokens(asked.texts(), arm.model)
@@ -51,6 +53,7 @@ def print_estimate(request: RunRequest, workers: int | None, *, as_json: bool) -
     """Print what each arm of a run would take."""
     arms, suite = build_arms(request.arms), load_suite(request.suite)
     tasks = select_tasks(suite, request.patterns)
+    arms = match_budgets(arms, [task.id for task in tasks], request.results)
     check_models(arms)
     scale = Scale(request.attempts, workers or default_workers(), count_tokens)
     found = [estimate_arm(arm, suite, tasks, look_up(arm.model), scale) for arm in arms]

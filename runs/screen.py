@@ -19,6 +19,7 @@ from rcb_agent.environments.registry import is_isolated
 from rcb_agent.runs.base import Json
 from rcb_agent.runs.flags import KINDS
 from rcb_agent.runs.reader import RunReader
+from rcb_agent.runs.setups import setup_line
 from rcb_agent.runs.summary import NOT_RUN, other_files, verdicts
 from rcb_agent.scoring.base import UNPROTECTED
 
@@ -80,6 +81,9 @@ def _remarks(document: Json) -> list[str]:
         remarks.append(
             f"{names}: tries to cheat and must score 0; it says something of the grading, nothing of a model"
         )
+    remarks += [
+        f"{visible(arm['arm'])}: {visible(words)}" for arm in document["arms"] if (words := setup_line(arm["setup"]))
+    ]
     remarks += [line for arm in document["arms"] if (line := _flag_line(arm))]
     remarks += [line for arm in document["arms"] for line in _gate_remarks(arm)]
     if document["faults"]:

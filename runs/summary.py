@@ -9,6 +9,7 @@ from rcb_agent.runs.base import Json, trial_name
 from rcb_agent.runs.cheats import summarise_cheats
 from rcb_agent.runs.flags import kind_of
 from rcb_agent.runs.reader import GradeKey, RunReader
+from rcb_agent.runs.setups import describe_setup
 from rcb_agent.scoring.base import NOT_MEASURED, SCOPES, UNPROTECTED
 from rcb_agent.scoring.metrics import Row, outermost, pass_at_k_rates, summarise
 
@@ -96,6 +97,7 @@ def _summarise_arm(reader: RunReader, arm: Json, records: _Records) -> Json:
         "arm": arm["id"],
         "agent": arm["agent"],
         "model": arm["model"],
+        "setup": describe_setup(arm),
         "scope": "diff",
         **headline,
         "not_run": len(_cells(reader.config)) - sum(1 for grade in grades.values() if _is_headline(grade, arm["id"])),

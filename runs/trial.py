@@ -41,9 +41,11 @@ from rcb_agent.errors import (
 from rcb_agent.runs.base import SCHEMA_VERSION, Arm, Emit, Json, TrialSpec
 from rcb_agent.runs.containers import read_container
 from rcb_agent.runs.controls import CONTROLS, make_submission, submission_from
+from rcb_agent.runs.looking import open_feedback
+from rcb_agent.runs.showing import shown_problem
 from rcb_agent.runs.traces import Traces, WatchedWorkspace, look_at_repository
 from rcb_agent.runs.upstream_parts import given_prompt
-from rcb_agent.tasks.base import Problem, Task
+from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.suites import LoadedSuite, find_task, load_suite
 
 TrialResult = Json
@@ -242,10 +244,13 @@ def _solve(spec: TrialSpec, task: Task, journal: _Journal, parts: tuple[Agent, W
         journal.sandbox = {"kind": sandbox.kind, "enforcement": dict(sandbox.enforcement)}
         if journal.traces is not None:
             workspace = WatchedWorkspace(workspace, journal.traces)
-    problem = _shown(task.problem, spec.arm.paper)
+    problem = shown_problem(task.problem, spec.arm)
     try:
+        session = _session(spec, journal, workspace)
         session = replace(
-            _session(spec, journal, workspace), prompt=given_prompt(spec.arm, cached_suite(spec.suite), task)
+            session,
+            prompt=given_prompt(spec.arm, cached_suite(spec.suite), task),
+            feedback=open_feedback(spec.arm.feedback, problem, workspace, session.budget.seconds_left),
         )
         solution = agent.solve(problem, session)
     except EnvironmentFault as fault:  # the sandbox was open: whatever broke it came from inside
@@ -281,18 +286,13 @@ def _collect(task: Task, journal: _Journal, workspace: Workspace, solution: Solu
     return solution, make_submission(task, journal.last_files(task))
 
 
-def _shown(problem: Problem, paper: str) -> Problem:
-    """With ``paper=none`` no paper exists anywhere."""
-    return replace(problem, paper=None) if paper == "none" else problem
-
-
 def _open_workspace(spec: TrialSpec, task: Task, journal: _Journal) -> AbstractContextManager[Workspace]:
     from rcb_agent.environments.runtimes import load_runtime
     from rcb_agent.environments.workspace import WorkspaceSpec, open_workspace
 
     name = task.problem.runtime
     return open_workspace(
-        task.problem,
+        shown_problem(task.problem, spec.arm),
         WorkspaceSpec(
             sandbox_kind=spec.sandbox,
             runtime=load_runtime(name, spec.pythons.get(name)),
@@ -311,7 +311,7 @@ def _session(spec: TrialSpec, journal: _Journal, workspace: Workspace | None) ->
 
     arm = spec.arm
     scope = CallScope(arm.id, spec.task, spec.attempt)
-    budget = Budget(arm.max_steps, arm.max_seconds, arm.max_tokens, arm.max_cost)
+    budget = budget_of(arm, spec.task)
     price = None if arm.price is None else Price(*arm.price)
     recording = RecordingModel(open_model(arm.model, budget.deadline, price), scope, journal.call)
     return Session(
@@ -329,6 +329,17 @@ def _session(spec: TrialSpec, journal: _Journal, workspace: Workspace | None) ->
         options=arm.options,
         turn=spec.turn,
     )
+
+
+def budget_of(arm: Arm, task: str) -> Budget:
+    """Return what a trial of an arm may use at a task: its own caps, and where it has one the matched budget's."""
+    steps, tokens, cost = arm.max_steps, arm.max_tokens, arm.max_cost
+    if arm.match:
+        amount, by = arm.match["tasks"][task], arm.match["by"]
+        steps = min(steps, amount) if by == "steps" else steps
+        tokens = min(tokens or amount, amount) if by == "tokens" else tokens
+        cost = min(amount if cost is None else cost, amount) if by == "dollars" else cost
+    return Budget(steps, arm.max_seconds, tokens, cost)
 
 
 def sampling_of(arm: Arm) -> Sampling:

@@ -49,10 +49,10 @@ def read_folder(root: Path, annotated: Iterable[str], context: Iterable[str], pu
     sources = {name: file for name in names if (file := _read_module(root, name)) is not None}
     own = {file.path for file in annotated_files}
     seen = {file.path for file in context_files}
-    needed = _imports_closure((*annotated_files, *context_files), sources) - own - {TEST_NAME}
+    needed = imports_closure((*annotated_files, *context_files), sources) - own - {TEST_NAME}
     support = context_files + tuple(sources[name] for name in sorted(needed - seen))
     shared = own | {file.path for file in support}
-    hidden = tuple(sources[name] for name in sorted(_imports_closure((test,), sources) - shared))
+    hidden = tuple(sources[name] for name in sorted(imports_closure((test,), sources) - shared))
     paper = _read_paper(root)
     used = shared | {file.path for file in hidden} | {test.path, paper.path}
     others = tuple(name for name in names if name not in used and PurePosixPath(name).name not in _OURS)
@@ -140,8 +140,8 @@ def _read_paper(root: Path) -> SourceFile:
     raise FolderError(PAPER_NAMES[0], f"is missing: a paper needs its text as {' or '.join(PAPER_NAMES)}")
 
 
-def _imports_closure(start: Iterable[SourceFile], sources: Mapping[str, SourceFile]) -> set[str]:
-    """Return the local files that ``start`` imports, directly or not, without running anything."""
+def imports_closure(start: Iterable[SourceFile], sources: Mapping[str, SourceFile]) -> set[str]:
+    """Return the paths of local files that ``start`` imports, directly or not, without running anything."""
     todo, done = list(start), set[str]()
     while todo:
         file = todo.pop()

@@ -130,7 +130,9 @@ def test_own_tests_are_written_once_after_the_first_draft(tmp_path: Path) -> Non
         (Budget(max_cost=0), "max_cost", 0),
     ],
 )
-def test_a_budget_ends_it_and_the_best_so_far_is_handed_in(tmp_path: Path, budget: Budget, stop: str, steps: int) -> None:
+def test_a_budget_ends_it_and_the_best_so_far_is_handed_in(
+    tmp_path: Path, budget: Budget, stop: str, steps: int
+) -> None:
     """Looked at before each call, so one call at most goes beyond; with no draft the blank stays empty."""
     drafts = [fence(f"    return {n}") for n in (3, 2, 1, 0)]
     solution, _, talker = play(BestOfNAgent(), tmp_path, drafts, budget=budget, n=None)

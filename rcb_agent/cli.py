@@ -15,6 +15,7 @@ import click
 
 from rcb_agent import __version__
 from rcb_agent.cli_compare import compare
+from rcb_agent.cli_experiments import curve
 from rcb_agent.cli_options import as_json as _as_json
 from rcb_agent.cli_options import cold as _cold
 from rcb_agent.cli_options import docker_base as _docker_base
@@ -53,6 +54,7 @@ def cli() -> None:
     rcb-agent estimate --agent react --model openai/gpt-4.1      tokens, dollars, minutes; nothing is spent
     rcb-agent show RUN [TRIAL]                           the table, or one trial step by step
     rcb-agent compare RUN                                did one arm beat the other, and could this run tell?
+    rcb-agent curve RUN                                  rates against steps, tokens, dollars, minutes
     rcb-agent verify RUN                                 do its records belong together?
     rcb-agent regrade RUN --dry-run                      would today's grader say the same?
     rcb-agent doctor                                     does this machine do?
@@ -420,6 +422,7 @@ def doctor(**options: Any) -> None:
 
 
 cli.add_command(compare)
+cli.add_command(curve)
 cli.add_command(leaderboard)
 cli.add_command(import_upstream)
 cli.add_command(regrade)
@@ -445,7 +448,8 @@ def _on_sigterm(*_: object) -> NoReturn:
 
 
 _RECORDED = ": what is recorded is kept; the same command with --out, or `rcb-agent resume RUN`, goes on"
-_GO_ON = {"run": _RECORDED, "resume": _RECORDED, "regrade": ": what is graded is kept; the same command goes on"}
+_GRADED = ": what is graded is kept; the same command goes on"
+_GO_ON = {"run": _RECORDED, "resume": _RECORDED, "regrade": _GRADED, "curve": _GRADED}
 
 
 def main() -> NoReturn:

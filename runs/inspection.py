@@ -75,7 +75,7 @@ def show_trial(options: Options) -> None:
     reader = _open(options)
     name = find_trial(reader, options["trial"])
     trial, events = reader.trials()[name], reader.events(name)
-    grades = [record for key, record in reader.grades().items() if key[0] == name]
+    grades = [record for key, record in reader.grades().items() if key[0] == name and key[1] == "final"]
     if options["as_json"]:
         _print_json({"trial": trial, "grades": grades, "events": events})
     else:

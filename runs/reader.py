@@ -76,6 +76,12 @@ class RunReader:
         starts = [index for index, event in enumerate(events) if event["kind"] == "start"]
         return events[starts[-1] :] if starts else events
 
+    def calls(self, trial: str) -> list[Json]:
+        """Return the calls of a trial's last try, in order."""
+        calls = list(self._records(f"calls/{trial}.jsonl", versioned=False))
+        begins = [index for index, call in enumerate(calls) if call["ordinal"] == 1]
+        return calls[begins[-1] :] if begins else calls
+
     def blob(self, sha256: str) -> bytes:
         """Return the bytes of a blob. Raises UsageError when it is gone or damaged."""
         try:

@@ -26,6 +26,7 @@ from rcb_agent.runs.grading import grade_trial
 from rcb_agent.runs.plan import Conditions, check_environment, make_grader
 from rcb_agent.runs.pythons import load_runtimes
 from rcb_agent.runs.reader import GradeKey, RunReader, find_run, grade_key
+from rcb_agent.runs.salting import find_secret
 from rcb_agent.runs.scratch import claim_scratch
 from rcb_agent.runs.screen import ScreenWatch, moves_table, open_console, visible
 from rcb_agent.runs.store import RunStore, reopen_store
@@ -100,7 +101,9 @@ def make_job(reader: RunReader, options: Mapping[str, Any]) -> Job:
     runtimes = load_runtimes(tasks, pythons)
     container = choose_container(sandbox, wish, runtimes)
     check_environment(sandbox, runtimes, container)
-    conditions = Conditions(config["suite"], config["attempts"], sandbox, limits, pythons, mode, wish)
+    name = config.get("salt", "") if mode == "split" else ""
+    salt = find_secret(name), name
+    conditions = Conditions(config["suite"], config["attempts"], sandbox, limits, pythons, mode, wish, salt)
     grader = make_grader(conditions, suite.root, container)
     return Job(
         {task.id: task for task in tasks},

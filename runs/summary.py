@@ -43,8 +43,12 @@ def summarise_run(reader: RunReader) -> Json:
 
 
 def _own_grades(reader: RunReader) -> dict[GradeKey, Json]:
-    """Return the grades in the run's own mode; those of another one, from a regrade, stand beside them."""
-    return {key: grade for key, grade in reader.grades().items() if grade["mode"] == reader.config["mode"]}
+    """Return the grades of what was submitted, in the run's own mode.
+
+    Those of another mode, from a regrade, and of snapshots, for a curve, stand beside them.
+    """
+    mode = reader.config["mode"]
+    return {key: grade for key, grade in reader.grades().items() if grade["mode"] == mode and key[1] == "final"}
 
 
 def describe_grading(config: Json) -> Json:

@@ -356,10 +356,14 @@ def _contradictions(record: Json) -> Iterator[str]:
 
 
 def _may_follow(earlier: Json, later: Json) -> bool:
-    """Say whether a grade may take the place of another: of one that was not measured, or by a regrade of its own."""
+    """Say whether a grade may take the place of another: of one that was not measured, or by a regrade of its own.
+
+    Snapshots are graded again where another grader judges the ends now.
+    """
     mark = later.get("details", {}).get("regrade")
     is_new = mark is not None and mark != earlier.get("details", {}).get("regrade")
-    return bool(earlier["verdict"] == NOT_MEASURED or is_new)
+    newer = later["snapshot"] != "final" and later["grader"] != earlier["grader"]  # a curve after a regrade
+    return bool(earlier["verdict"] == NOT_MEASURED or is_new or newer)
 
 
 def _is_snapshot(event: Line) -> bool:

@@ -162,8 +162,8 @@ def _remarks(arms: Sequence[Json], unit: str, longest: float) -> list[str]:
 
 def _footnotes(document: Json) -> list[str]:
     lines = [
-        "scope diff; a trial that stopped early keeps its last value; a capital letter is an arm of one step; where arms meet, "
-        "their letters stand in turn"
+        "scope diff; a trial that stopped early keeps its last value",
+        "a capital letter is an arm of one step; where arms meet, their letters stand in turn",
     ]
     lines += [
         f"{arm['arm']}: {arm['not_measured']} of {arm['trials']} trials not measured (lower .. upper rate)"
@@ -195,7 +195,7 @@ def plot_curves(document: Json, path: Path) -> None:
     """Write a figure: a row per rate, a column per unit that is known for some arm."""
     from matplotlib.figure import Figure
 
-    units = [unit for unit in UNITS if any(arm["units"][unit] for arm in document["arms"])]
+    units = [unit for unit in UNITS if any(_reaches(arm["units"][unit]) for arm in document["arms"])]
     figure = Figure(figsize=(4.2 * max(1, len(units)), 6.4), layout="constrained")
     axes = figure.subplots(len(RATES), max(1, len(units)), squeeze=False)
     for row, (rate, name) in enumerate(RATES.items()):
@@ -209,6 +209,10 @@ def plot_curves(document: Json, path: Path) -> None:
         figure.savefig(path)
     except OSError as error:
         raise UsageError(f"--plot {path}: cannot be written: {error.strerror}") from None
+
+
+def _reaches(curve: Json | None) -> bool:
+    return curve is not None and curve["points"][-1]["x"] > 0
 
 
 def _plot_one(axis: Any, arms: Sequence[Json], unit: str, how: tuple[str, str]) -> None:

@@ -73,7 +73,8 @@ def _curve(traces: Sequence[Trace], unit: str, *, point: bool) -> Json | None:
     known = [end for end in ends if end is not None]
     if len(known) < len(ends) or any(change.spent[unit] is None for trace in traces for change in trace.changes):
         return None
-    mean = fmean(known) if known else 0.0
+    measured = [trace.end[unit] or 0.0 for trace in traces if trace.changes]
+    mean = fmean(measured) if measured else 0.0
     points = list(_sweep(traces, unit))
     if point:
         points = [{**points[-1], "x": mean}]

@@ -15,7 +15,7 @@ import click
 
 from rcb_agent import __version__
 from rcb_agent.cli_compare import compare
-from rcb_agent.cli_experiments import curve
+from rcb_agent.cli_experiments import add_experiments
 from rcb_agent.cli_options import as_json as _as_json
 from rcb_agent.cli_options import cold as _cold
 from rcb_agent.cli_options import docker_base as _docker_base
@@ -54,6 +54,7 @@ def cli() -> None:
     rcb-agent estimate --agent react --model openai/gpt-4.1      tokens, dollars, minutes; nothing is spent
     rcb-agent show RUN [TRIAL]                           the table, or one trial step by step
     rcb-agent compare RUN                                did one arm beat the other, and could this run tell?
+    rcb-agent ablate --agent react --leave-one-out tools what is each tool worth?
     rcb-agent curve RUN                                  rates against steps, tokens, dollars, minutes
     rcb-agent verify RUN                                 do its records belong together?
     rcb-agent regrade RUN --dry-run                      would today's grader say the same?
@@ -422,7 +423,7 @@ def doctor(**options: Any) -> None:
 
 
 cli.add_command(compare)
-cli.add_command(curve)
+add_experiments(cli, run)
 cli.add_command(leaderboard)
 cli.add_command(import_upstream)
 cli.add_command(regrade)
@@ -449,7 +450,7 @@ def _on_sigterm(*_: object) -> NoReturn:
 
 _RECORDED = ": what is recorded is kept; the same command with --out, or `rcb-agent resume RUN`, goes on"
 _GRADED = ": what is graded is kept; the same command goes on"
-_GO_ON = {"run": _RECORDED, "resume": _RECORDED, "regrade": _GRADED, "curve": _GRADED}
+_GO_ON = {"run": _RECORDED, "resume": _RECORDED, "ablate": _RECORDED, "regrade": _GRADED, "curve": _GRADED}
 
 
 def main() -> NoReturn:

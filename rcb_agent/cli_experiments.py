@@ -1,11 +1,31 @@
 """The commands that ask which part made the difference, and from what spending on: ``curve`` and ``ablate``."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from rcb_agent.cli_options import as_json, cold, results
+from rcb_agent.cli_options import as_csv, as_json, as_latex, cold, results
+
+_AS_RUN = (
+    *("suite", "patterns", "agents", "models", "attempts", "tools", "without", "paper", "context", "feedback", "n"),
+    *("match_budget", "match_by", "extract", "max_steps", "max_seconds", "max_tokens", "max_cost", "run_max_tokens"),
+    *("run_max_cost", "tool_protocol", "price", "temperature", "top_p", "seed", "reasoning_effort"),
+    *(
+        "max_output_tokens",
+        "sandbox",
+        "docker_base",
+        "docker_runtime",
+        "salt",
+        "memory_mb",
+        "pythons",
+        "workers",
+        "cold",
+    ),
+    *("out", "results", "allow_unmeasured", "as_json"),
+)
+_OF_NO_ABLATION = {"arms": (), "prompt": "standard", "grading": "split", "cheats": None}
 
 
 @click.command()
@@ -25,7 +45,7 @@ from rcb_agent.cli_options import as_json, cold, results
     show_default=True,
     help="The rate that the terminal's plots show.",
 )
-@click.option("--csv", "as_csv", is_flag=True, help="Print one line per point: all arms, units and both rates.")
+@as_csv
 @click.option(
     "--plot",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -53,3 +73,63 @@ def curve(**options: Any) -> None:
 
     print_curve(options)
     release_scratch()
+
+
+def add_experiments(group: click.Group, run: click.Command) -> None:
+    """Add both commands to a group; ``ablate`` runs what it plans, so it has options of ``run``, the same ones."""
+    ablate.params += [param for param in run.params if param.name in _AS_RUN]
+    for command in (ablate, curve):
+        group.add_command(command)
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN", required=False)
+@click.option(
+    "--leave-one-out",
+    "parts",
+    type=click.Choice(["tools", "paper", "context", "feedback"]),
+    multiple=True,
+    help="tools: an arm without each of them but submit; paper, context, feedback: an arm without it; repeatable.",
+)
+@click.option(
+    "--grid",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Arms from a YAML file instead: baseline, arms, cross (runs/schema/grid.json).",
+)
+@click.option("--against", metavar="ARM", help="With RUN: the baseline.  [default: its first arm]")
+@click.option("--dry-run", is_flag=True, help="Only show arms, trials and the estimate.")
+@as_csv
+@as_latex
+def ablate(**options: Any) -> None:
+    """Say what each tool, the paper, its context or feedback is worth: leave one out, run, compare with the baseline.
+
+    Plans the arms, runs them in one run folder (as `run` does: --out goes on, `resume` too) and prints the effects: paired by
+    task, clustered by paper, adjusted for the number of arms (Holm), beside how often and when the baseline used what was left
+    out on the tasks that it turned. With RUN it prints the table of a finished run.
+
+    \b
+    Examples:
+      rcb-agent ablate --agent react --model openai/gpt-4.1 --leave-one-out tools --dry-run
+      rcb-agent ablate --agent react --leave-one-out tools --leave-one-out paper --out results/ablation
+      rcb-agent ablate --grid grid.yaml
+      rcb-agent ablate latest --latex
+    """  # noqa: D301
+    from rcb_agent.runs.ablation import ablate as carry_out
+    from rcb_agent.runs.scratch import release_scratch
+
+    if options["run_id"] is not None and (strays := _said() - _WITH_RUN):
+        raise click.UsageError(f"--{min(strays).replace('_', '-')} is for a new run: RUN is one that is there")
+    _, unmeasured = carry_out({**_OF_NO_ABLATION, **options})
+    release_scratch()
+    sys.exit(1 if unmeasured > options["allow_unmeasured"] else 0)
+
+
+_WITH_RUN = {"run_id", "against", "as_csv", "as_latex", "as_json", "results", "allow_unmeasured"}
+
+
+def _said() -> set[str]:
+    """Return the options that stand on the command line."""
+    context = click.get_current_context()
+    line = click.core.ParameterSource.COMMANDLINE
+    return {name for name in context.params if context.get_parameter_source(name) is line}

@@ -89,16 +89,19 @@ def differing_keys(old: Any, new: Any, prefix: str = "") -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ArmOptions:
-    """What the command line says about arms; the fields of ``common`` hold for all of them."""
+    """What the command line says about arms; the fields of ``common`` hold for all of them. ``made`` arms stand instead."""
 
     agents: Sequence[str] = ()
     models: Sequence[str] = ()
     arms: Sequence[str] = ()
     common: Mapping[str, Any] = field(default_factory=dict)
+    made: tuple[Arm, ...] = ()
 
 
 def build_arms(options: ArmOptions) -> tuple[Arm, ...]:
     """Cross agents and models, add the explicit arms. Raises UsageError for unknown words and equal ids."""
+    if options.made:
+        return options.made
     models = list(options.models) or [DEFAULT_MODEL]
     agents = list(options.agents) or ([] if options.arms else ["react"])
     wanted = [{"agent": agent, "model": model} for agent in agents for model in models]
@@ -109,12 +112,17 @@ def build_arms(options: ArmOptions) -> tuple[Arm, ...]:
     narrowed = [{**_that_apply(options.common, fields["agent"]), **fields} for fields in wanted]
     for name in _OF_DRAFTS & options.common.keys():
         if options.common[name] is not None and not any(name in fields for fields in narrowed):
-            raise UsageError(
-                f"--{name.replace('_', '-')}: is for best-of-n and self-repair, which are not among these agents"
-            )
-    arms = [_make_arm(fields) for fields in narrowed]
+            word = name.replace("_", "-")
+            raise UsageError(f"--{word}: is for best-of-n and self-repair, which are not among these agents")
+    arms = make_arms(narrowed)
     if not any(arm.tools for arm in arms) and {"tools", "without"} & options.common.keys():
         raise UsageError("--tools and --without: none of these agents has tools")
+    return arms
+
+
+def make_arms(wanted: Iterable[dict[str, Any]]) -> tuple[Arm, ...]:
+    """Make an arm of each set of fields. Raises UsageError for what does not fit and for equal ids."""
+    arms = [_make_arm(fields) for fields in wanted]
     ids = [arm.id for arm in arms]
     if doubles := sorted({one for one in ids if ids.count(one) > 1}):
         raise UsageError(f"two arms are called {doubles[0]!r}: give one a name with --arm '...,name=...'")

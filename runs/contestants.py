@@ -12,6 +12,7 @@ from rcb_agent.errors import UsageError
 from rcb_agent.runs.base import Arm, Json
 from rcb_agent.runs.config import cheats_of
 from rcb_agent.runs.reader import RunReader, open_run
+from rcb_agent.runs.setups import describe_setup
 from rcb_agent.runs.summary import rows_of, sum_effort
 from rcb_agent.scoring.base import FAILED, PASSED, SCOPES
 from rcb_agent.scoring.metrics import Row
@@ -105,7 +106,12 @@ class _Records:
         return Contestant(
             id=arm["id"],
             run=reader.id,
-            arm={**arm, **made_by, **({"options": {}, "max_seconds": None} if imported else {})},
+            arm={
+                **arm,
+                "match": describe_setup(arm)["match"],
+                **made_by,
+                **({"options": {}, "max_seconds": None} if imported else {}),
+            },
             conditions=_conditions(reader, arm["id"], self._grades),
             attempts=reader.config["attempts"],
             rows={scope: tuple(rows_of(reader, arm["id"], scope, self._grades)) for scope in SCOPES},

@@ -29,8 +29,12 @@ from rcb_agent.scoring.base import UNPROTECTED
 
 def launch_run(options: Mapping[str, Any]) -> Json:
     """Run (or resume, with ``--out``) what the options ask for; returns the summary document."""
+    return launch_request(request_from(options), options)
+
+
+def launch_request(request: RunRequest, options: Mapping[str, Any]) -> Json:
+    """Run (or resume) what a request says; of the options only how it is carried out counts."""
     claim_scratch()
-    request = request_from(options)
     plan = make_plan(request)
     _check_prices(plan, options)
     _say_estimate(plan, options["workers"] or default_workers())

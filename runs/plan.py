@@ -41,7 +41,10 @@ _DISPLAY = (
         f"runs/{name}.py"
         for name in ("preview", "estimate", "presets", "cheats", "verification", "regrading", "setups")
     ),
-    *(f"runs/{name}.py" for name in ("curves", "curve_screen", "snapshot_grading")),
+    *(
+        f"runs/{name}.py"
+        for name in ("curves", "curve_screen", "snapshot_grading", "ablation", "ablation_arms", "tool_use")
+    ),
     *(f"tasks/{name}.py" for name in ("published", "cutoffs", "contamination")),
     "scoring/intervals.py",
 )

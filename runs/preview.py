@@ -51,17 +51,31 @@ def _sum_up(asked: Request) -> str:
 
 def print_estimate(request: RunRequest, workers: int | None, *, as_json: bool) -> None:
     """Print what each arm of a run would take."""
+    if as_json:
+        _print_json(describe_estimate(request, workers))
+    else:
+        print_estimate_table(request, workers)
+
+
+def describe_estimate(request: RunRequest, workers: int | None) -> Json:
+    """Return the document of an estimate."""
+    found = _estimate(request, workers)
+    assumed = {name: list(band) for name, band in ASSUMED.items()}
+    return {"suite": load_suite(request.suite).name, "arms": [one.as_json() for one in found], "assumed": assumed}
+
+
+def print_estimate_table(request: RunRequest, workers: int | None) -> None:
+    """Print an estimate as a table, with what is assumed."""
+    _print_table(_estimate(request, workers), workers or default_workers())
+
+
+def _estimate(request: RunRequest, workers: int | None) -> list[ArmEstimate]:
     arms, suite = build_arms(request.arms), load_suite(request.suite)
     tasks = select_tasks(suite, request.patterns)
     arms = match_budgets(arms, [task.id for task in tasks], request.results)
     check_models(arms)
     scale = Scale(request.attempts, workers or default_workers(), count_tokens)
-    found = [estimate_arm(arm, suite, tasks, look_up(arm.model), scale) for arm in arms]
-    if as_json:
-        assumed = {name: list(band) for name, band in ASSUMED.items()}
-        _print_json({"suite": suite.name, "arms": [one.as_json() for one in found], "assumed": assumed})
-        return
-    _print_table(found, scale.workers)
+    return [estimate_arm(arm, suite, tasks, look_up(arm.model), scale) for arm in arms]
 
 
 def estimate_line(plan: Plan, workers: int) -> str:

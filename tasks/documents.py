@@ -2,7 +2,7 @@
 
 import difflib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,10 @@ class Document:
         from jsonschema import Draft202012Validator
 
         validator = Draft202012Validator(json.loads((files("rcb_agent.tasks") / "schema" / schema).read_text("utf-8")))
-        errors = validator.iter_errors(self.data if base == () else data)
+        return self.explain(validator.iter_errors(self.data if base == () else data), base)
+
+    def explain(self, errors: Iterable[Any], base: Position = ()) -> list[Fault]:
+        """Return what jsonschema found wrong as faults that name line and key."""
         return [self.fault((*base, *error.absolute_path), _clip(_explain(error))) for error in errors]
 
 

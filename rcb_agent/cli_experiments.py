@@ -1,12 +1,14 @@
 """The commands that ask which part made the difference, and from what spending on: ``curve`` and ``ablate``."""
 
 import sys
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
 import click
 
 from rcb_agent.cli_options import as_csv, as_json, as_latex, cold, results
+from rcb_agent.errors import UsageError
 
 _AS_RUN = (
     *("suite", "patterns", "agents", "models", "attempts", "tools", "without", "paper", "context", "feedback", "n"),
@@ -118,8 +120,8 @@ def ablate(**options: Any) -> None:
     from rcb_agent.runs.ablation import ablate as carry_out
     from rcb_agent.runs.scratch import release_scratch
 
-    if options["run_id"] is not None and (strays := _said() - _WITH_RUN):
-        raise click.UsageError(f"--{min(strays).replace('_', '-')} is for a new run: RUN is one that is there")
+    if options["run_id"] is not None and (strays := _said(_WITH_RUN)):
+        raise UsageError(f"{min(strays)} is for a new run: RUN is one that is there")
     _, unmeasured = carry_out({**_OF_NO_ABLATION, **options})
     release_scratch()
     sys.exit(1 if unmeasured > options["allow_unmeasured"] else 0)
@@ -128,8 +130,8 @@ def ablate(**options: Any) -> None:
 _WITH_RUN = {"run_id", "against", "as_csv", "as_latex", "as_json", "results", "allow_unmeasured"}
 
 
-def _said() -> set[str]:
-    """Return the options that stand on the command line."""
-    context = click.get_current_context()
-    line = click.core.ParameterSource.COMMANDLINE
-    return {name for name in context.params if context.get_parameter_source(name) is line}
+def _said(less: Container[str]) -> set[str]:
+    """Return the options that stand on the command line, as they are written, less some of them by name."""
+    context, line = click.get_current_context(), click.core.ParameterSource.COMMANDLINE
+    params = [param for param in context.command.params if param.name is not None and param.name not in less]
+    return {param.opts[0] for param in params if context.get_parameter_source(str(param.name)) is line}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rcb_agent.errors import TaskError
-from rcb_agent.runs.audit import ANNOTATED, FILE, GIT, PACKAGE, PAPER, SAME_FILE, UNNEEDED
+from rcb_agent.runs.audit import ANNOTATED, FILE, GIT, LEAST_UNNEEDED, PACKAGE, PAPER, SAME_FILE, UNNEEDED
 from rcb_agent.runs.auditing import audit_suite, open_packages
 from rcb_agent.runs.base import Json
 from rcb_agent.runs.scaffold import TO_WRITE
@@ -117,10 +117,7 @@ def _hopeless(findings: Iterable[Finding]) -> bool:
 
 def check_texts(subject: Subject) -> Iterator[Finding]:
     """Find what keeps a paper from being read, and what its author has still to write."""
-    for fault in subject.faults:
-        what, _, fix = fault.message.partition(": ")
-        message = f"{fault.key}: {what}" if fault.key else what
-        yield Finding(fault.file, fault.line, ERROR, "schema", message, fix or _fix_for(fault))
+    yield from map(_from_fault, subject.faults)
     papers = subject.papers or ((subject.paper,) if subject.paper else ())
     for paper in dict.fromkeys((*papers, *(f.file.split("/")[0] for f in subject.faults if "/" in f.file))):
         yield from _places_to_write(subject.suite.root, paper)
@@ -147,10 +144,14 @@ def _parses(text: str) -> bool:
     return True
 
 
-def _fix_for(fault: Fault) -> str:
-    if "holds no blank" in fault.message:
-        return '# <paper2code name="..."> belongs before each blank and # </paper2code name="..."> after it'
-    return ""
+def _from_fault(fault: Fault) -> Finding:
+    """Faults say what is wrong and then, after a colon, what to do; an unknown key is followed by those that are known."""
+    what, _, fix = fault.message.partition(": ")
+    if "; known" in what:
+        what, fix = fault.message, "correct the key or take it away"
+    elif "holds no blank" in what:
+        fix = '# <paper2code name="..."> belongs before each blank and # </paper2code name="..."> after it'
+    return Finding(fault.file, fault.line, ERROR, "schema", f"{fault.key}: {what}" if fault.key else what, fix)
 
 
 def _places_to_write(root: Path, paper: str) -> Iterator[Finding]:
@@ -189,8 +190,15 @@ def check_leaks(subject: Subject) -> Iterator[Finding]:
     document = audit_suite(subject.suite, subject.tasks, open_packages(subject.tasks, ()), git=True)
     tasks = {task.id: task for task in subject.tasks}
     for found in document["tasks"]:
-        for place in (*found["withheld"], *found["visible"]):
+        for place in (*found["withheld"], *_worth_saying(found["visible"])):
             yield _leak(subject.suite.root, tasks[found["id"]], place)
+
+
+def _worth_saying(places: Sequence[Json]) -> Iterator[Json]:
+    """Leave out what authors can do nothing about: a line of the blank in some package, and all packages but the first."""
+    packages = [place for place in places if place["place"] == "packages" and place["held"] >= LEAST_UNNEEDED]
+    yield from (place for place in places if place["place"] != "packages")
+    yield from packages[:1]
 
 
 def _leak(root: Path, task: Task, place: Json) -> Finding:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rcb_agent.environments.base import Runtime
-from rcb_agent.environments.package_index import PackageIndex, index_folder, index_packages, is_indexed
+from rcb_agent.environments.package_index import PackageIndex, index_folder, index_packages, is_indexed, top_name
 from rcb_agent.errors import EnvironmentFault, TaskError, UsageError
 from rcb_agent.runs.audit import PACKAGE, audit_paper, by_paper
 from rcb_agent.runs.base import SCHEMA_VERSION, Json
@@ -178,17 +178,25 @@ def _print_tables(suite: LoadedSuite, document: Json) -> None:
 
 
 def _file_rows(suite: LoadedSuite, document: Json) -> Iterable[tuple[str, ...]]:
-    """Yield a line per paper and file: in how many of its tasks the answer stands there, whole or by half."""
+    """Yield a line per paper and file (or package): in how many of its tasks the answer stands there, whole or by half."""
     paper_of = {task.id: task.info.id for task in suite.tasks}
     sizes = Counter(paper_of[task["id"]] for task in document["tasks"])
-    whole, half = Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
+    whole: dict[tuple[str, str, str], set[str]] = {}
+    half: dict[tuple[str, str, str], set[str]] = {}
     for task in document["tasks"]:
         for place in (*task["withheld"], *task["visible"]):
-            key = (paper_of[task["id"]], place["path"], _state(place))
-            half[key] += 1
-            whole[key] += place["whole"]
-    for key, count in half.items():
-        yield (*key, str(whole[key]), str(count), str(sizes[key[0]]))
+            key = (paper_of[task["id"]], _label(place), _state(place))
+            half.setdefault(key, set()).add(task["id"])
+            whole.setdefault(key, set()).update([task["id"]] if place["whole"] else [])
+    for key, tasks in half.items():
+        yield (*key, str(len(whole[key])), str(len(tasks)), str(sizes[key[0]]))
+
+
+def _label(place: Json) -> str:
+    """A file that needs no action is one of many in its package; one that could be taken away is named."""
+    if place["place"] == "packages" and not place["avoidable"]:
+        return f"{top_name(place['path'])}/ (package)"
+    return str(place["path"])
 
 
 def _state(place: Json) -> str:

@@ -43,7 +43,15 @@ class Document:
 
     def explain(self, errors: Iterable[Any], base: Position = ()) -> list[Fault]:
         """Return what jsonschema found wrong as faults that name line and key."""
-        return [self.fault((*base, *error.absolute_path), _clip(_explain(error))) for error in errors]
+        return [self.fault((*base, *_place(error)), _clip(_explain(error))) for error in errors]
+
+
+def _place(error: Any) -> Position:
+    """Return where an error is: an unknown key has a line of its own."""
+    if error.validator == "additionalProperties" and error.validator_value is False:
+        known = error.schema.get("properties", {})
+        return (*error.absolute_path, next(key for key in error.instance if key not in known))
+    return tuple(error.absolute_path)
 
 
 def _explain(error: Any) -> str:

@@ -27,7 +27,7 @@ KINDS: dict[str, tuple[dict[str, str | bytes], str]] = {
     "not utf-8": ({"bad/m.py": b"a = 1\nb = '\xff'\n", **REST}, "bad/m.py:2: is not UTF-8"),
     "wrong key": (
         {"bad/m.py": BLANK, **REST, "bad/rcb-agent.yaml": "runtime: mini\ngrading:\n  secnods: 3\n"},
-        "bad/rcb-agent.yaml:2: grading: ",
+        "bad/rcb-agent.yaml:3: grading.secnods: 'secnods' is no key here (did you mean seconds?)",
     ),
     "wrong value": (
         {"bad/m.py": BLANK, **REST, "bad/rcb-agent.yaml": "runtime: mini\ngrading:\n  seconds: soon\n"},

@@ -37,7 +37,7 @@ def test_the_overlay_speaks_and_the_folder_does_not(write_suite: WriteSuite, tmp
             2,
         ),
         ("good:\n  runtime: mini\n  area: [1]\n", "tiny/overlay.yaml:3: good.area: [1] is not of type 'string'", 0),
-        ("good:\n  clok: 1\n", "tiny/overlay.yaml:1: good: 'clok' is no key here; known: area, ", 0),
+        ("good:\n  clok: 1\n", "tiny/overlay.yaml:2: good.clok: 'clok' is no key here; known: area, ", 0),
         ("good:\n", "tiny/overlay.yaml:1: good: None is not of type 'object'", 0),
     ],
 )

@@ -69,7 +69,9 @@ def _refuse_hidden(shown: Iterable[str]) -> None:
     """Context, and what holds a class whose objects go by value, is shown to agents: a test or reference would be the answer."""
     for path in shown:
         if PurePosixPath(path).name == TEST_NAME or path.endswith("_ref.py"):
-            raise FolderError(path, "is a hidden test or reference: it can be no context file, nor hold a class of by_value")
+            raise FolderError(
+                path, "is a hidden test or reference: it can be no context file, nor hold a class of by_value"
+            )
 
 
 def _read_module(root: Path, name: str) -> SourceFile | None:

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from rcb_agent.environments.registry import open_sandbox
 from rcb_agent.environments.runtimes import load_runtime
-from rcb_agent.environments.warm import WarmSandboxes
+from rcb_agent.environments.warm import WarmSandboxes, imports_of
 from rcb_agent.errors import RcbAgentError
 from rcb_agent.scoring.preflight import gold_files
 from rcb_agent.scoring.split import SplitGrader
@@ -188,7 +188,7 @@ def run_python(
 
 def body_seconds(task: Task) -> float:
     """CPU seconds of a paper's hidden test with the gold code."""
-    imports = "unittest,numpy,numpy.random,numpy.testing,scipy,scipy.stats,torch,torch.nn.functional,torch.optim"
+    imports = ",".join(imports_of(load_runtime(task.problem.runtime)))
     with fresh_folder(task, gold_files(task.answer)) as folder:
         done = run_python(task, folder, ["-c", BODY, task.answer.test_path, imports], 300)
     return float(done.stdout) if done is not None and done.returncode == 0 else float("nan")

@@ -35,6 +35,11 @@ def without_shims(packages: Sequence[str]) -> list[str]:
     return [package for package in packages if not package.startswith(LISTED)]
 
 
+def shims_in(packages: Sequence[str]) -> tuple[str, ...]:
+    """Return the shims among a runtime's packages."""
+    return tuple(package for package in packages if package.startswith(LISTED))
+
+
 def read_shim(name: str) -> dict[str, bytes]:
     """Return the files of a shim by path, or raise EnvironmentFault."""
     folder = SHIPPED.joinpath(name)

@@ -54,8 +54,11 @@ IMPORTS = {
     "matplotlib": ("matplotlib.pyplot",),
     "pandas": ("pandas",),
     "einops": ("einops",),
-    "timm": ("timm",),
-    "torchvision": ("torchvision",),
+    "timm": ("timm", "timm.layers"),
+    "torchvision": ("torchvision", "torchvision.utils"),
+    "omegaconf": ("omegaconf",),
+    "h5py": ("h5py",),
+    "requests": ("requests",),
     "transformers": ("transformers",),
 }
 STANDARD = ("unittest", "unittest.mock", "json", "random", "math", "importlib.util", "inspect", "traceback", "typing")

@@ -43,13 +43,16 @@ class RunConfig:
     container: Mapping[str, Any] = field(default_factory=dict)
     salt: str = ""
     """Hash of the secret by which seeds are salted; "" = they are not."""
+    shims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Runtime -> files of ours that lie beside its packages, by name and hash."""
 
     def as_json(self) -> Json:
         """Return the record form."""
         record = asdict(self)
         record["arms"] = [arm.as_json() for arm in self.arms]
-        if not self.salt:  # a run as it was before there was salt
-            del record["salt"]
+        for name in ("salt", "shims"):  # without them a run is as it was before they were
+            if not record[name]:
+                del record[name]
         return json.loads(json.dumps(record))  # type: ignore[no-any-return]
 
     @property

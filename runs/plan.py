@@ -13,6 +13,7 @@ from typing import Any
 
 from rcb_agent.environments.base import Limits, Runtime, Sandbox, SandboxSpec
 from rcb_agent.environments.registry import is_isolated
+from rcb_agent.environments.shims import shims_in
 from rcb_agent.errors import EnvironmentFault, TaskError, UsageError
 from rcb_agent.runs.base import Arm, Json
 from rcb_agent.runs.config import ArmOptions, RunConfig, build_arms, cheats_of, digest_tasks, suite_label
@@ -198,6 +199,7 @@ def _build_plan(conditions: Conditions, suite: LoadedSuite, tasks: tuple[Task, .
         code=digest_code(),
         mode=conditions.mode,
         salt=conditions.salt[1],
+        shims={name: found for name, runtime in runtimes.items() if (found := shims_in(runtime.packages))},
     )
     keep_suite(conditions.suite, suite)
     return Plan(config, {task.id: task for task in tasks}, grader, tuple(str(fault) for fault in suite.faults))

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from rcb_agent.environments import runtimes, shims
+from rcb_agent.environments.base import Runtime
 from rcb_agent.environments.images import pack_files
 from rcb_agent.environments.installing import Sources
 from rcb_agent.environments.venvs import lock_pins, make_venv
+from rcb_agent.environments.warm import imports_of
 from rcb_agent.errors import EnvironmentFault
 
 LOCK = "# a word\n# shim: tide\n"
@@ -116,3 +118,12 @@ def test_the_operators_are_declared_only_where_torchvision_cannot(tmp_path: Path
     expected = [] if loads else [("torchvision", "DEF"), "nms", "qnms"]
     assert runtimes.run_python(python, f"{code}print(torchvision.found)") == f"{expected}\n"
     assert lock_pins("# shim: torchvision-ops\n") == []
+
+
+def test_what_is_loaded_ahead_is_what_a_runtime_has() -> None:
+    """A shim is no package to import ahead: it says itself when it is needed."""
+    names = imports_of(
+        Runtime("vision", Path("python"), tuple(runtimes.lock_packages(runtimes.read_lock("vision"))), "")
+    )
+    assert {"torch", "timm", "torchvision", "omegaconf", "scipy.stats"} <= set(names)
+    assert not {name for name in names if "shim" in name or name in ("wandb", "flax", "pandas")}

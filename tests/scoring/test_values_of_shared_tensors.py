@@ -153,3 +153,22 @@ def test_the_gradient_of_a_parameter_is_a_value(torch_grader: SplitGrader, name:
         torch_grader, COMPARED, *HONEST, (FORWARD_HONEST, f"{FORWARD_HONEST} + 0 * self.alpha.sum()"), test=GRADIENTS
     )
     assert (honest.verdict, honest.message) == (PASSED, "")
+
+
+ALPHA = "self.alpha = nn.Parameter(torch.ones(1) * 0.5)"
+ONE_NUMBER = (ALPHA, "self.alpha = nn.Parameter(torch.tensor(0.5))")
+FREE_ALPHA = GradingRules(values=ValueRules(), skip_form=("Layer().alpha", "Layer().parameters()"))
+ALPHA_CHEATS = {
+    "none of it used": ((FORWARD, "self.alpha.data.zero_(); return torch.tanh(self.alpha * x) * self.weight"),),
+    "another one": ((ALPHA, "self.alpha = nn.Parameter(torch.tensor(0.4))"),),
+    "weights of zero": WEIGHT_0,
+}
+
+
+def test_a_parameter_whose_form_is_free_still_decides_by_what_is_made_of_it(torch_grader: SplitGrader) -> None:
+    """One number may be a scalar or an array of one; whatever is made with it has the gold's numbers all the same."""
+    assert grade(torch_grader, COMPARED, ONE_NUMBER).reason == "form"
+    found = grade(torch_grader, FREE_ALPHA, ONE_NUMBER)
+    assert (found.verdict, found.message) == (PASSED, "")
+    for name, cheat in ALPHA_CHEATS.items():
+        assert grade(torch_grader, FREE_ALPHA, *cheat).reason == "values", name

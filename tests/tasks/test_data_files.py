@@ -39,6 +39,16 @@ def test_data_that_is_declared_as_context_is_in_the_workspace_and_in_no_prompt(w
     assert "table.bin" not in {item.path for item in task.withheld}
 
 
+def test_weights_are_data(write_suite: WriteSuite) -> None:
+    """Their usual ending is that of a file that names paths, which does nothing outside a folder of packages."""
+    own: dict[str, str | bytes] = {
+        "good/rcb-agent.yaml": "data: {net/weights.pth: both}\n",
+        "good/net/weights.pth": TABLE,
+    }
+    task = load_suite(str(write_suite(own))).tasks[0]
+    assert [(file.path, file.encode()) for file in task.answer.data] == [("net/weights.pth", TABLE)]
+
+
 def test_another_table_is_another_task(write_suite: WriteSuite) -> None:
     """Bytes and reader are part of the digest."""
     changes: tuple[dict[str, str | bytes], ...] = (

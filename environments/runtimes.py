@@ -18,14 +18,16 @@ from importlib import resources
 from pathlib import Path
 
 from rcb_agent.environments.base import Runtime
+from rcb_agent.environments.from_source import read_tools
+from rcb_agent.environments.installing import BUILD_SECONDS, Sources
 from rcb_agent.environments.interpreters import describe_interpreter
 from rcb_agent.environments.shims import list_shims, without_shims
-from rcb_agent.environments.venvs import BUILD_SECONDS, Sources, lock_pins, make_venv
+from rcb_agent.environments.venvs import is_built, lock_pins, make_venv
 from rcb_agent.errors import EnvironmentFault, UsageError
 from rcb_agent.tasks.cache import cache_folder
 from rcb_agent.tasks.overlay import runtime_of_paper
 
-RUNTIMES = ("mini", "scipy", "torch", "jax", "tables", "vision")
+RUNTIMES = ("mini", "scipy", "torch", "jax", "tables", "vision", "torchrl")
 MARKER = "complete.json"
 ABOUT = "# about: "  # a lock's line that says what a build costs
 
@@ -34,7 +36,7 @@ import importlib.metadata as metadata
 print(*sorted({f"{d.metadata['Name']}=={d.version}" for d in metadata.distributions()}), sep="\\n")
 """
 IMPORT_ALL = """\
-import importlib, importlib.metadata as metadata, re, sys
+import importlib, importlib.metadata as metadata, importlib.util, re, sys
 plain = lambda name: re.sub(r"[-_.]+", "-", name).lower()
 modules = {}
 for module, names in metadata.packages_distributions().items():
@@ -45,9 +47,10 @@ for pin in sys.argv[1:]:
     found = metadata.version(name)
     if found != version:
         sys.exit(f"{name} is {found}, not {version}")
-    for module in modules.get(plain(name), ()):
-        if module.isidentifier():
-            importlib.import_module(module)
+    named = [module for module in modules.get(plain(name), ()) if module.isidentifier()]
+    there = [module for module in named if importlib.util.find_spec(module)]  # a wheel may name what it does not hold
+    for module in there or named:
+        importlib.import_module(module)
 torch = sys.modules.get("torch")
 if torch is not None and torch.version.cuda is not None:
     sys.exit(f"torch is built for CUDA {torch.version.cuda}, not for the CPU")
@@ -167,5 +170,6 @@ def lock_packages(lock: str) -> list[str]:
 
 
 def lock_digest(lock: str) -> str:
-    """Hash what a lock pins and what its shims hold, not its comments."""
-    return hashlib.sha256("\n".join(lock_packages(lock)).encode()).hexdigest()
+    """Hash what a lock pins and what its shims hold, not its comments; where it is built from source, the tools as well."""
+    tools = lock_pins(read_tools()) if is_built(lock) else []
+    return hashlib.sha256("\n".join([*lock_packages(lock), *tools]).encode()).hexdigest()

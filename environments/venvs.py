@@ -6,6 +6,7 @@ from its hashed source.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -13,20 +14,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from rcb_agent.environments.from_source import install_from_source
+from rcb_agent.environments.installing import BUILD_SECONDS, OPTIONS, Sources, links_of, run_pip
 from rcb_agent.environments.shims import lay_shims, list_shims
 from rcb_agent.errors import EnvironmentFault
 
 SHOWN_AT = "/opt/runtime"  # where sandboxes show a runtime's venv
-BUILD_SECONDS = 1800
 INDEX = "--index-url "
-OPTIONS = (
-    "--no-deps",
-    "--no-compile",
-    "--only-binary=:all:",
-    "--disable-pip-version-check",
-    "--no-input",
-    "--quiet",
-)
+SOURCE = "--no-binary="
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +30,25 @@ class Part:
 
     text: str
     index: str
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """Where a builder finds packages: ``index`` in place of the one a lock names, folders or pages with files."""
-
-    index: str = ""
-    find_links: tuple[str, ...] = ()
+    is_source: bool = False
 
 
 def split_lock(lock: str) -> Iterator[Part]:
     """Yield the parts of a lock; comments are of no part."""
-    index, lines = "", list[str]()
+    index, is_source, lines = "", False, list[str]()
     for line in lock.splitlines():
-        if line.startswith(INDEX):
-            yield Part("\n".join(lines), index)
-            index, lines = line.removeprefix(INDEX).strip(), []
+        if line.startswith((INDEX, SOURCE)):
+            yield Part("\n".join(lines), index, is_source)
+            is_source = line.startswith(SOURCE)
+            index, lines = ("", [line]) if is_source else (line.removeprefix(INDEX).strip(), [])
         elif line.strip() and not line.startswith("#"):
             lines.append(line)
-    yield Part("\n".join(lines), index)
+    yield Part("\n".join(lines), index, is_source)
+
+
+def is_built(lock: str) -> bool:
+    """Say whether a lock has packages that are built from source."""
+    return any(part.is_source for part in split_lock(lock))
 
 
 def lock_pins(lock: str) -> list[str]:
@@ -68,11 +62,15 @@ def make_venv(home: Path, lock: str, sources: Sources, report: Callable[[str], N
     report(f"making a venv with Python {sys.version.split()[0]}")
     venv.EnvBuilder(symlinks=True, with_pip=False).create(home)
     requirements = home.parent / "lock.txt"
-    for part in split_lock(lock):
-        if part.text:
-            report(f"installing {', '.join(lock_pins(part.text))}")
+    for part in sorted(split_lock(lock), key=lambda part: part.is_source):  # what is built may need what is installed
+        if pins := lock_pins(part.text):
+            report(f"{'building' if part.is_source else 'installing'} {', '.join(pins)}")
             requirements.write_text(part.text + "\n")
-            install(home / "bin" / "python", requirements, part.index, sources)
+            if part.is_source:
+                install_from_source(home, requirements, sources)
+            else:
+                install(home, requirements, part.index, sources)
+    remove_leavings(home)
     requirements.write_text(lock)
     if shims := list_shims(lock):
         report(f"laying {', '.join(shims)}")
@@ -83,37 +81,27 @@ def make_venv(home: Path, lock: str, sources: Sources, report: Callable[[str], N
     compile_packages(home)
 
 
-def install(python: Path, requirements: Path, index: str, sources: Sources) -> None:
+def remove_leavings(home: Path) -> None:
+    """Remove what was only there to build."""
+    for name in ("builder", "wheels"):
+        shutil.rmtree(home.parent / name, ignore_errors=True)
+
+
+def install(home: Path, requirements: Path, index: str, sources: Sources) -> None:
     """Install a part of a lock with the harness's pip."""
-    links = [f"--find-links={place}" for place in sources.find_links]
-    command = [sys.executable, "-m", "pip", "--python", str(python), "install", *OPTIONS, *links]
-    command += ["-r", str(requirements)]
+    command = ["install", *OPTIONS, *links_of(sources), "-r", str(requirements)]
     if not index:
-        if reason := _run_pip(command):
+        if reason := run_pip(home, command):
             raise EnvironmentFault(f"pip could not install {requirements}: {reason}")
         return
     chosen = sources.index or index
     # Files at hand come first: an index that cannot be reached is asked for minutes.
-    if _run_pip([*command, "--no-index"]) and (reason := _run_pip([*command, f"--index-url={chosen}"])):
+    if run_pip(home, [*command, "--no-index"]) and (reason := run_pip(home, [*command, f"--index-url={chosen}"])):
         raise EnvironmentFault(
             f"{', '.join(lock_pins(requirements.read_text()))} is not to be had from {chosen} ({reason}): name another "
             "index by --index URL, a folder with the wheel by --find-links DIR, or a Python that has it by "
             "`run --python PATH`"
         )
-
-
-def _run_pip(command: list[str]) -> str:
-    """Run pip; an empty reason says that it went well."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=BUILD_SECONDS, env=environment, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EnvironmentFault(f"pip could not be run: {error}") from None
-    if not done.returncode:
-        return ""
-    return (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
 
 
 def make_movable(home: Path) -> None:

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from rcb_agent.environments.installing import Sources
 from rcb_agent.environments.runtimes import RUNTIMES, build_runtime, load_runtime, runtime_name
-from rcb_agent.environments.venvs import Sources
 from rcb_agent.errors import EnvironmentFault
 from rcb_agent.runs.base import Json
 from rcb_agent.runs.containers import DOCKER

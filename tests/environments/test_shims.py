@@ -10,7 +10,8 @@ import pytest
 
 from rcb_agent.environments import runtimes, shims
 from rcb_agent.environments.images import pack_files
-from rcb_agent.environments.venvs import Sources, lock_pins, make_venv
+from rcb_agent.environments.installing import Sources
+from rcb_agent.environments.venvs import lock_pins, make_venv
 from rcb_agent.errors import EnvironmentFault
 
 LOCK = "# a word\n# shim: tide\n"

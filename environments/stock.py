@@ -44,14 +44,12 @@ def is_built(name: str) -> bool:
 
 def estimate_all(names: tuple[str, ...]) -> Estimate:
     """Add up what the locks of runtimes say they take."""
-    totals = [0, 0]
-    for name in names:
-        line = next((line for line in read_lock(name).splitlines() if line.startswith(ABOUT)), "")
-        for index, number in enumerate(re.findall(r"(\d+) MB", line)[:2]):
-            totals[index] += int(number)
+    lines = [line for name in names for line in read_lock(name).splitlines() if line.startswith(ABOUT)]
+    told = [found for line in lines if (found := re.search(r"(\d+) MB to download, (\d+) MB on disk", line))]
     place = cache_folder()
     place.mkdir(parents=True, exist_ok=True)
-    return Estimate(*totals, free=shutil.disk_usage(place).free >> 20)
+    free = shutil.disk_usage(place).free >> 20
+    return Estimate(sum(int(one[1]) for one in told), sum(int(one[2]) for one in told), free)
 
 
 def list_stored() -> tuple[Stored, ...]:

@@ -69,7 +69,9 @@ def _refuse_hidden(shown: Iterable[str]) -> None:
     """Context, and what holds a class whose objects go by value, is shown to agents: a test or reference would be the answer."""
     for path in shown:
         if PurePosixPath(path).name == TEST_NAME or path.endswith("_ref.py"):
-            raise FolderError(path, "is a hidden test or reference: it can be no context file, nor hold a class of by_value")
+            raise FolderError(
+                path, "is a hidden test or reference: it can be no context file, nor hold a class of by_value"
+            )
 
 
 def _read_module(root: Path, name: str) -> SourceFile | None:
@@ -160,6 +162,8 @@ def _local_imports(file: SourceFile, sources: Mapping[str, SourceFile]) -> set[s
     here = PurePosixPath(file.path).parent
     found: set[str] = set()
     for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:  # the package it is relative to is imported first
+            found |= {str(_climb(here, node.level) / "__init__.py")} & sources.keys()
         for dotted, level in _imported_names(node):
             bases = [_climb(here, level)] if level else [PurePosixPath(), here]
             found |= {path for base in bases for path in _candidates(base, dotted) if path in sources}

@@ -1,6 +1,7 @@
 """Runs the harness's pip for another Python."""
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -36,6 +37,11 @@ def run_pip(home: Path, words: list[str]) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EnvironmentFault(f"pip could not be run: {error}") from None
-    if not done.returncode:
-        return ""
-    return (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+    return reason_of(done.stderr) or f"exit status {done.returncode}" if done.returncode else ""
+
+
+def reason_of(errors: str) -> str:
+    """Return the line of pip's that says most: the last one that names an error, else the last one."""
+    lines = [line.strip() for line in errors.splitlines() if line.strip() and not line.strip().startswith("WARNING")]
+    named = [line for line in lines if re.match(r"(\w+Error|error|ERROR)\b", line) and "subprocess-exited" not in line]
+    return next(reversed(named or lines), "")

@@ -42,6 +42,8 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
+    # pyarrow's allocator would start a thread when it is imported, and what has one cannot be forked.
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "EDITOR": "true",

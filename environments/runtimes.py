@@ -27,7 +27,7 @@ from rcb_agent.errors import EnvironmentFault, UsageError
 from rcb_agent.tasks.cache import cache_folder
 from rcb_agent.tasks.overlay import runtime_of_paper
 
-RUNTIMES = ("mini", "scipy", "torch", "jax", "tables", "vision", "torchrl")
+RUNTIMES = ("mini", "scipy", "torch", "jax", "tables", "vision", "torchrl", "diffusers")
 MARKER = "complete.json"
 ABOUT = "# about: "  # a lock's line that says what a build costs
 

@@ -27,6 +27,7 @@ from rcb_agent.cli_preview import add_previews, with_preset
 from rcb_agent.cli_published import import_upstream, leaderboard
 from rcb_agent.cli_records import regrade, verify
 from rcb_agent.cli_tasks import add_task_commands
+from rcb_agent.cli_runtimes import env
 from rcb_agent.errors import RcbAgentError
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -394,48 +395,6 @@ def pull_tasks(**options: Any) -> None:
 add_task_commands(tasks)
 
 
-@cli.group()
-def env() -> None:
-    """Build and list the runtimes (Python environments) that papers need."""
-
-
-@env.command("build")
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("--index", metavar="URL", help="Where torch comes from.  [default: PyTorch's index of CPU wheels]")
-@click.option("--find-links", multiple=True, metavar="DIR", help="Wheels at hand (as pip's option); repeatable.")
-@click.option(
-    "--sandbox",
-    type=click.Choice(["bubblewrap", "docker"]),
-    default="bubblewrap",
-    show_default=True,
-    help="docker: also an image with the same packages.",
-)
-@_docker_base
-def build_env(**options: Any) -> None:
-    """Build runtimes; NAME is a runtime or the id of a paper that needs it.
-
-    \b
-    Examples:
-      rcb-agent env build mini
-      rcb-agent env build LEN minp --find-links ~/wheels
-      rcb-agent env build --sandbox docker --docker-base debian-python:3.11 mini
-    """  # noqa: D301
-    from rcb_agent.runs.furnishing import build_runtimes
-
-    build_runtimes(options)
-
-
-@env.command("list")
-@click.option("--sandbox", type=click.Choice(["bubblewrap", "docker"]), help="docker: also the images.")
-@_docker_base
-@_as_json
-def list_env(**options: Any) -> None:
-    """List the known runtimes and where they are."""
-    from rcb_agent.runs.furnishing import print_runtimes
-
-    print_runtimes(options)
-
-
 @cli.command()
 @click.option(
     "--images", is_flag=True, help="Also the images of runtimes, built again by `env build --sandbox docker`."
@@ -471,6 +430,7 @@ cli.add_command(leaderboard)
 cli.add_command(import_upstream)
 cli.add_command(regrade)
 cli.add_command(verify)
+cli.add_command(env)
 
 
 def _finish(document: dict[str, Any], options: dict[str, Any]) -> NoReturn:

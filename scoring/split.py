@@ -24,6 +24,7 @@ from rcb_agent.scoring.preflight import (
     Kept,
     cache_folder,
     candidate_key,
+    describe_processor,
     expected_from,
     gold_files,
     gold_record,
@@ -264,9 +265,9 @@ class SplitGrader:
         )
 
     def _conditions(self, runtime: Runtime) -> tuple[str, ...]:
-        """Return what else a preflight depends on: grader, kind of sandbox and of start, limits."""
+        """Return what else a preflight depends on: grader, processor, kind of sandbox and of start, limits."""
         start = "cold" if self._warm is None else "warm"
-        return self._version, self._kind(runtime), start, str(self._limits)
+        return self._version, describe_processor(), self._kind(runtime), start, str(self._limits)
 
     def _kind(self, runtime: Runtime) -> str:
         """Ask a sandbox for its kind, once."""

@@ -166,6 +166,8 @@ def _local_imports(file: SourceFile, sources: Mapping[str, SourceFile]) -> set[s
     here = PurePosixPath(file.path).parent
     found: set[str] = set()
     for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:  # the package it is relative to is imported first
+            found |= {str(_climb(here, node.level) / "__init__.py")} & sources.keys()
         for dotted, level in _imported_names(node):
             bases = [_climb(here, level)] if level else [PurePosixPath(), here]
             found |= {path for base in bases for path in _candidates(base, dotted) if path in sources}

@@ -36,6 +36,10 @@ class Overlay:
             if paper in unknown
         ]
 
+    def papers_with(self, runtime: str) -> tuple[str, ...]:
+        """Return the ids of the papers that name a runtime here."""
+        return tuple(paper for paper in self._papers if self.runtime_of(paper) == runtime)
+
     def runtime_of(self, paper_id: str) -> str | None:
         """Return the runtime that a paper names here."""
         keys, _ = self.keys_of(paper_id)
@@ -62,3 +66,8 @@ def shipped_overlay(name: str) -> Overlay:
 def runtime_of_paper(paper_id: str) -> str | None:
     """Return the runtime of a paper of any suite that can be pulled, pulled or not; None for other papers."""
     return next((found for name in PULLED if (found := shipped_overlay(name).runtime_of(paper_id))), None)
+
+
+def papers_of_runtime(runtime: str) -> tuple[str, ...]:
+    """Return the papers of all suites that can be pulled which need a runtime."""
+    return tuple(paper for name in PULLED for paper in shipped_overlay(name).papers_with(runtime))

@@ -49,3 +49,16 @@ def test_digest_follows_problem_and_answer(write_suite: Write) -> None:
     after = load_suite(str(write_suite({"good/model_ref.py": "def twice(x):\n    return x * 2\n"})))
     assert before.digest != after.digest
     assert before.tasks[0].digest != after.tasks[0].digest
+
+
+def test_a_relative_import_brings_the_package_it_is_relative_to(write_suite: Write) -> None:
+    """``from . import x`` runs the package's own file, which may be where x comes from."""
+    files: dict[str, str | bytes] = {
+        "good/context.py": "from pkg.deep import thing\n",
+        "good/pkg/__init__.py": "from .base import Base\n",
+        "good/pkg/base.py": "Base = int\n",
+        "good/pkg/deep.py": "from . import Base\nthing = Base(1)\n",
+    }
+    task = load_suite(str(write_suite({"papers.yaml": PAPERS, **files}))).tasks[0]
+    shown = [file.path for file in task.problem.files_support]
+    assert shown == ["context.py", "pkg/__init__.py", "pkg/base.py", "pkg/deep.py"]

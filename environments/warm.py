@@ -25,6 +25,7 @@ from rcb_agent.environments.base import SANDBOX_UID, CommandResult, Limits, Runt
 from rcb_agent.environments.bubblewrap import make_config
 from rcb_agent.environments.cgroups import ControlGroup, open_group
 from rcb_agent.environments.layout import writable_places
+from rcb_agent.environments.preloads import imports_of
 from rcb_agent.environments.shells import BubblewrapShell, ZygoteShell
 from rcb_agent.environments.supervised import PARTS, WRITE_BATCH, Carrier, SupervisedSandbox, program_frame
 from rcb_agent.errors import EnvironmentFault, SandboxFileError, SandboxLost
@@ -35,48 +36,6 @@ LOAD_SECONDS = 120.0
 FORK_SECONDS = 20.0
 ANSWER_BYTES = 1 << 12
 FIRST_SOCKET = 3  # what a forked supervisor is handed comes after its own three descriptors
-
-# What PyTorch loads when a gradient is asked for, an optimizer steps, a tensor is shown: up to seconds.
-TORCH_AT_FIRST_USE = (
-    "torch.fx.experimental.symbolic_shapes",
-    "torch._dynamo",
-    "torch.distributed.tensor",
-    "torch.utils._device",
-    "torch.func",
-)
-# What is imported for a package of a runtime: itself and what it would load at first use.
-IMPORTS = {
-    "numpy": ("numpy", "numpy.random", "numpy.linalg", "numpy.testing"),
-    "scipy": ("scipy", "scipy.linalg", "scipy.special", "scipy.stats", "scipy.optimize", "scipy.sparse"),
-    "torch": ("torch", "torch.nn.functional", "torch.optim", "torch.utils.data", *TORCH_AT_FIRST_USE),
-    "jax": ("jax", "jax.numpy"),
-    "flax": ("flax", "flax.linen"),
-    "matplotlib": ("matplotlib.pyplot",),
-    "pandas": ("pandas", "pandas.io.parquet"),
-    "pyarrow": ("pyarrow", "pyarrow.parquet", "pyarrow.dataset"),
-    "hydra-core": ("hydra",),
-    "omegaconf": ("omegaconf",),
-    "tensordict": ("tensordict",),
-    "torchrl": ("torchrl.envs", "torchrl.envs.libs.meltingpot"),
-    "mmcv": ("mmcv", "mmcv.runner", "mmcv.cnn", "mmcv.parallel"),
-    "mmgen": ("mmgen.models",),
-    "diffusers": (
-        "diffusers",
-        "diffusers.models",
-        "diffusers.models.autoencoders.vae",
-        "diffusers.models.unets.unet_2d_condition",
-        "diffusers.models.transformers.dit_transformer_2d",
-        "diffusers.schedulers",
-    ),
-    "einops": ("einops",),
-    "timm": ("timm", "timm.layers"),
-    "torchvision": ("torchvision", "torchvision.utils"),
-    "omegaconf": ("omegaconf",),
-    "h5py": ("h5py",),
-    "requests": ("requests",),
-    "transformers": ("transformers",),
-}
-STANDARD = ("unittest", "unittest.mock", "json", "random", "math", "importlib.util", "inspect", "traceback", "typing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,12 +261,6 @@ def process_of(handle: int) -> int:
 def folders_of(limits: Limits) -> list[list[str | int]]:
     """Return path, bytes and mode of what can be written to, as JSON."""
     return [[place.path, place.size, place.mode] for place in writable_places(limits)]
-
-
-def imports_of(runtime: Runtime) -> list[str]:
-    """Return the modules that a zygote of a runtime imports."""
-    names = {package.partition("==")[0].lower() for package in runtime.packages}
-    return [*STANDARD, *(module for name, modules in IMPORTS.items() if name in names for module in modules)]
 
 
 class WarmSandboxes:

@@ -26,8 +26,8 @@ from rcb_agent.cli_options import views as _views
 from rcb_agent.cli_preview import add_previews, with_preset
 from rcb_agent.cli_published import import_upstream, leaderboard
 from rcb_agent.cli_records import regrade, verify
-from rcb_agent.cli_tasks import add_task_commands
 from rcb_agent.cli_runtimes import env
+from rcb_agent.cli_tasks import add_task_commands
 from rcb_agent.errors import RcbAgentError
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}

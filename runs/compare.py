@@ -37,10 +37,10 @@ class CompareRequest:
     bootstrap: Bootstrap = BOOTSTRAP
 
 
-def find_sound_tasks(suite: str) -> frozenset[str] | None:
-    """Return the tasks of a suite that a validation found sound; None, since no suite has been validated yet."""
-    del suite
-    return None
+def find_sound_tasks(contestants: Iterable[Contestant]) -> frozenset[str] | None:
+    """Return the tasks that are known to be sound wherever that is known; None where none was validated."""
+    known = [one.sound for one in contestants if one.sound is not None]
+    return frozenset.intersection(*known) if known else None
 
 
 def make_comparison(request: CompareRequest) -> Json:
@@ -73,7 +73,7 @@ def _shorten(value: Any, limit: int = 40) -> str:
 
 
 def _document(contestants: Sequence[Contestant], request: CompareRequest) -> Json:
-    sound = find_sound_tasks(contestants[0].conditions["suite"]) if request.sound is None else request.sound
+    sound = find_sound_tasks(contestants) if request.sound is None else request.sound
     views = dict(_views(contestants, sound))
     whole = views[HEADLINE]
     if not whole.tasks:

@@ -13,6 +13,7 @@ from rcb_agent.runs.base import Arm, Json
 from rcb_agent.runs.config import cheats_of
 from rcb_agent.runs.reader import RunReader, open_run
 from rcb_agent.runs.setups import describe_setup
+from rcb_agent.runs.soundness import sound_tasks
 from rcb_agent.runs.summary import rows_of, sum_effort
 from rcb_agent.scoring.base import FAILED, PASSED, SCOPES
 from rcb_agent.scoring.metrics import Row
@@ -42,7 +43,7 @@ class Contestant:
 
     ``rows`` are by scope. ``arm`` is what was varied (an arm's record and what of the harness made it), ``conditions`` what
     must not differ. ``trials`` are records of the agent phases, ``costs`` what all tries of each cost; a published model
-    has none.
+    has none. ``sound`` are the tasks known to be sound, None where none of them was validated.
     """
 
     id: str
@@ -55,6 +56,7 @@ class Contestant:
     costs: Mapping[str, float | None] = field(default_factory=dict)
     imported: bool = False
     torn: tuple[str, ...] = ()
+    sound: frozenset[str] | None = None
 
     def effort(self, tasks: Iterable[str]) -> Json:
         """Sum what the agent phases on these tasks took; null is unknown."""
@@ -90,6 +92,7 @@ class _Records:
     def __init__(self, reader: RunReader) -> None:
         self._reader, self._grades, self._trials = reader, reader.grades(), reader.trials()
         self._costs = reader.cost_of_tries()
+        self._sound = sound_tasks(reader.run["task_facts"])
 
     def contestants(self, wanted: str | None, left_out: list[Json]) -> Iterator[Contestant]:
         """Yield the arms that are wanted, by default all but cheaters."""
@@ -119,6 +122,7 @@ class _Records:
             costs=self._costs,
             imported=imported,
             torn=tuple(sorted(set(reader.torn))),
+            sound=self._sound,
         )
 
 

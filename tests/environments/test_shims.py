@@ -12,8 +12,8 @@ from rcb_agent.environments import runtimes, shims
 from rcb_agent.environments.base import Runtime
 from rcb_agent.environments.images import pack_files
 from rcb_agent.environments.installing import Sources
+from rcb_agent.environments.preloads import imports_of
 from rcb_agent.environments.venvs import lock_pins, make_venv
-from rcb_agent.environments.warm import imports_of
 from rcb_agent.errors import EnvironmentFault
 
 LOCK = "# a word\n# shim: tide\n"

@@ -27,9 +27,10 @@ from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 
+from rcb_agent.environments.preloads import imports_of
 from rcb_agent.environments.registry import open_sandbox
 from rcb_agent.environments.runtimes import load_runtime
-from rcb_agent.environments.warm import WarmSandboxes, imports_of
+from rcb_agent.environments.warm import WarmSandboxes
 from rcb_agent.errors import RcbAgentError
 from rcb_agent.scoring.preflight import gold_files
 from rcb_agent.scoring.split import SplitGrader

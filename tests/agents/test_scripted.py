@@ -186,7 +186,7 @@ def test_model_names_that_mean_nothing_are_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("raect", "known: cheater, direct, react"),
+        ("raect", "known: best-of-n, cheater, direct, react, self-repair, "),
         ("no.such.module:Agent", "cannot be loaded"),
         ("rcb_agent.agents.react:Nothing", "cannot be loaded"),
         (":", "cannot be loaded"),

@@ -10,24 +10,8 @@ import click
 from rcb_agent.cli_options import as_csv, as_json, as_latex, cold, results
 from rcb_agent.errors import UsageError
 
-_AS_RUN = (
-    *("suite", "patterns", "agents", "models", "attempts", "tools", "without", "paper", "context", "feedback", "n"),
-    *("match_budget", "match_by", "extract", "max_steps", "max_seconds", "max_tokens", "max_cost", "run_max_tokens"),
-    *("run_max_cost", "tool_protocol", "price", "temperature", "top_p", "seed", "reasoning_effort"),
-    *(
-        "max_output_tokens",
-        "sandbox",
-        "docker_base",
-        "docker_runtime",
-        "salt",
-        "memory_mb",
-        "pythons",
-        "workers",
-        "cold",
-    ),
-    *("out", "results", "allow_unmeasured", "as_json"),
-)
-_OF_NO_ABLATION = {"arms": (), "prompt": "standard", "grading": "split", "cheats": None}
+_NOT_VARIED = {"arms": (), "preset": None, "prompt": "standard", "grading": "split", "cheats": None}
+"""Options of ``run`` that ``ablate`` does not have, as they are where they are not given."""
 
 
 @click.command()
@@ -78,14 +62,14 @@ def curve(**options: Any) -> None:
 
 
 def add_experiments(group: click.Group, run: click.Command) -> None:
-    """Add both commands to a group; ``ablate`` runs what it plans, so it has options of ``run``, the same ones."""
-    ablate.params += [param for param in run.params if param.name in _AS_RUN]
+    """Add both commands to a group; ``ablate`` runs what it plans, so it has all other options of ``run``, the same ones."""
+    ablate.params += [param for param in run.params if param.name not in _NOT_VARIED]
     for command in (ablate, curve):
         group.add_command(command)
 
 
 @click.command()
-@click.argument("run_id", metavar="RUN", required=False)
+@click.argument("run_id", metavar="[RUN]", required=False)
 @click.option(
     "--leave-one-out",
     "parts",
@@ -122,7 +106,7 @@ def ablate(**options: Any) -> None:
 
     if options["run_id"] is not None and (strays := _said(_WITH_RUN)):
         raise UsageError(f"{min(strays)} is for a new run: RUN is one that is there")
-    _, unmeasured = carry_out({**_OF_NO_ABLATION, **options})
+    _, unmeasured = carry_out({**_NOT_VARIED, **options})
     release_scratch()
     sys.exit(1 if unmeasured > options["allow_unmeasured"] else 0)
 

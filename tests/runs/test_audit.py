@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from rcb_agent.environments.base import Runtime
+from rcb_agent.environments.package_index import index_folder, index_packages, is_indexed
 from rcb_agent.environments.repository import _check_objects, make_repository
+from rcb_agent.environments.runtimes import load_runtime
 from rcb_agent.errors import EnvironmentFault
 from rcb_agent.runs.audit import find_in_git
 from rcb_agent.tasks.leaks import telling_lines
@@ -163,3 +166,29 @@ def test_an_audit_is_looked_up_until_something_changes(suite: Path, tmp_path: Pa
     assert len(list((tmp_path / "c" / "audits").iterdir())) == 1
     (suite / "good" / "notes" / "old.py").write_text("nothing\n")
     assert [one["path"] for one in found_for(audit(suite, cwd=tmp_path))["withheld"]] == ["context.py"]
+
+
+def test_packages_are_read_when_a_runtime_is_built(tmp_path: Path) -> None:
+    """Not when a run begins: that is when somebody waits."""
+    try:
+        built = load_runtime("mini")
+    except EnvironmentFault as fault:
+        pytest.skip(str(fault))
+    shutil.rmtree(index_folder(built), ignore_errors=True)
+    assert rcb_agent("env", "build", "mini", cwd=tmp_path).code == 0
+    assert is_indexed(built)
+
+
+def test_tables_of_packages_that_changed_are_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each change of a furnished Python leaves a table behind; another runtime's are not touched."""
+    monkeypatch.setenv("RCB_AGENT_CACHE", str(tmp_path / "cache"))
+    home = tmp_path / "python"
+    venv.EnvBuilder(symlinks=True, with_pip=False).create(home)
+    runtime, other = (Runtime(name, home / "bin" / "python", (), "0" * 64) for name in ("own", "own-2"))
+    index_packages(other)
+    for size in range(5):
+        (packages_of(home) / "thing.py").write_text(GOLD + "another = 1\n" * size)
+        found = index_packages(runtime).find({"y=x+x"})
+        assert found == {"thing.py": {"y=x+x"}}
+    names = [path.name.rpartition("-")[0] for path in (tmp_path / "cache" / "indexes").iterdir() if path.is_dir()]
+    assert sorted(names) == ["own", "own", "own", "own-2"]

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
+from glob import escape
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from rcb_agent.tasks.leaks import telling_lines
 VERSION = 1
 TEXTS = frozenset({".py", ".pyi", ".pyx", ".pxd", ".md", ".rst", ".txt", ".tex"})
 FILE_BYTES = 4 << 20
+MOST_KEPT = 3
 _BUILT = "complete.json"  # the marker beside a venv of ours, whose packages its digest says
 
 
@@ -149,9 +151,18 @@ def _make_index(roots: tuple[Path, ...], folder: Path) -> PackageIndex:
     (draft / "names.json").write_text(json.dumps({"names": names, **describe_distributions(roots)}))
     shutil.rmtree(folder, ignore_errors=True)
     draft.replace(folder)
+    _forget_older(folder)
     found = _read_index(folder)
     assert found is not None  # noqa: S101 - written above
     return found
+
+
+def _forget_older(folder: Path) -> None:
+    """Keep the newest tables of a runtime: packages that change leave one behind each time."""
+    name, _, key = folder.name.rpartition("-")
+    tables = [path for path in folder.parent.glob(f"{escape(name)}-{'?' * len(key)}") if path.is_dir()]
+    for path in sorted(tables, key=lambda path: path.stat().st_mtime)[:-MOST_KEPT]:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _read_index(folder: Path) -> PackageIndex | None:

@@ -164,12 +164,15 @@ def _print_tables(suite: LoadedSuite, document: Json) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(caption=_sum_up(document), caption_justify="left")
+    table = Table()
     for name in ("paper", "file", "what", "whole", ">= 50 %", "tasks"):
         table.add_column(name, overflow="fold", justify="left" if name in ("paper", "file", "what") else "right")
     for row in _file_rows(suite, document):
         table.add_row(*(Text(visible(cell)) for cell in row))
-    open_console().print(table)
+    console = open_console()
+    if table.row_count:
+        console.print(table)
+    console.print(_sum_up(document), soft_wrap=True, highlight=False)
     for runtime in document["runtimes"]:
         if runtime["why"]:
             sys.stderr.write(f"rcb-agent: warning: runtime {runtime['name']}: {visible(runtime['why'])}\n")

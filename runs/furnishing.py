@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rcb_agent.environments.installing import Sources
+from rcb_agent.environments.package_index import index_packages, is_indexed
 from rcb_agent.environments.runtimes import (
     RUNTIMES,
     build_runtime,
@@ -69,6 +70,9 @@ def _say_estimate(names: tuple[str, ...]) -> None:
 def _build(name: str, options: Options) -> None:
     sources = Sources(options["index"] or "", tuple(options["find_links"]))
     runtime = build_runtime(name, _report, sources)
+    if not is_indexed(runtime):
+        _report("reading its packages, in which `tasks audit` and runs look for answers")
+        index_packages(runtime)
     sys.stdout.write(f"{runtime.name}: {runtime.python}\n")
     if options["sandbox"] == DOCKER:
         from rcb_agent.environments.images import build_image, default_base

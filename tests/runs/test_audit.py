@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from rcb_agent.environments.base import Runtime
+from rcb_agent.environments.package_index import index_folder, index_packages
 from rcb_agent.environments.repository import _check_objects, make_repository
+from rcb_agent.environments.runtimes import load_runtime, runtime_path
 from rcb_agent.errors import EnvironmentFault
 from rcb_agent.runs.audit import find_in_git
 from rcb_agent.tasks.leaks import telling_lines
@@ -146,6 +149,31 @@ def test_a_package_that_the_paper_imports_cannot_be_withheld(suite: Path, tmp_pa
     assert {one["kind"] for one in found_for(done)["visible"] if one["place"] == "packages"} == {"visible_package"}
 
 
+def test_what_an_imported_package_requires_is_needed_too_and_nothing_else(
+    suite: Path, tmp_path: Path, bare: Path
+) -> None:
+    """By the installed metadata: helper is imported and requires inner, which cannot go; stray can."""
+    home = tmp_path / "python"
+    shutil.copytree(bare, home, symlinks=True)
+    install(home, "helper", "pass\n", "Requires-Dist: Inner_Lib (>=1)\nRequires-Dist: stray; extra == 'all'\n")
+    install(home, "inner-lib", GOLD)
+    install(home, "stray", GOLD)
+    (suite / "good" / "model.py").write_text(f"import helper\n{FILES['good/model.py']!s}")
+    done = audit(suite, "--python", home / "bin" / "python", cwd=tmp_path)
+    kinds = {one["path"]: one["kind"] for one in found_for(done)["visible"] if one["place"] == "packages"}
+    assert kinds == {"inner_lib.py": "visible_package", "stray.py": "visible_unneeded_package"}
+    assert done.code == 3
+
+
+def install(home: Path, name: str, code: str, more: str = "") -> None:
+    module = name.replace("-", "_")
+    (packages_of(home) / f"{module}.py").write_text(code)
+    about = packages_of(home) / f"{module}-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n{more}")
+    (about / "RECORD").write_text(f"{module}.py,,\n{module}-1.dist-info/METADATA,,\n")
+
+
 def test_git_holds_the_files_of_the_workspace_and_nothing_else(suite: Path) -> None:
     """An object that is no file of the workspace is an answer's best hiding place."""
     task = next(task for task in load_suite(str(suite)).tasks if task.problem.name == "double it")
@@ -163,3 +191,31 @@ def test_an_audit_is_looked_up_until_something_changes(suite: Path, tmp_path: Pa
     assert len(list((tmp_path / "c" / "audits").iterdir())) == 1
     (suite / "good" / "notes" / "old.py").write_text("nothing\n")
     assert [one["path"] for one in found_for(audit(suite, cwd=tmp_path))["withheld"]] == ["context.py"]
+
+
+def test_packages_are_read_when_a_runtime_is_built(tmp_path: Path) -> None:
+    """Not when a run begins: that is when somebody waits."""
+    try:
+        built = load_runtime("mini")
+    except EnvironmentFault as fault:
+        pytest.skip(str(fault))
+    cache = tmp_path / "cache"
+    (cache / "runtimes").mkdir(parents=True)
+    (cache / "runtimes" / runtime_path("mini").name).symlink_to(runtime_path("mini"))
+    assert rcb_agent("env", "build", "mini", cwd=tmp_path, env={"RCB_AGENT_CACHE": str(cache)}).code == 0
+    assert (cache / "indexes" / index_folder(built).name).is_dir()
+
+
+def test_tables_of_packages_that_changed_are_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each change of a furnished Python leaves a table behind; another runtime's are not touched."""
+    monkeypatch.setenv("RCB_AGENT_CACHE", str(tmp_path / "cache"))
+    home = tmp_path / "python"
+    venv.EnvBuilder(symlinks=True, with_pip=False).create(home)
+    runtime, other = (Runtime(name, home / "bin" / "python", (), "0" * 64) for name in ("own", "own-2"))
+    index_packages(other)
+    for size in range(5):
+        (packages_of(home) / "thing.py").write_text(GOLD + "another = 1\n" * size)
+        found = index_packages(runtime).find({"y=x+x"})
+        assert found == {"thing.py": {"y=x+x"}}
+    names = [path.name.rpartition("-")[0] for path in (tmp_path / "cache" / "indexes").iterdir() if path.is_dir()]
+    assert sorted(names) == ["own", "own", "own", "own-2"]

@@ -8,7 +8,7 @@ one of the test's never. This file also runs inside sandboxes: standard library 
 from dataclasses import dataclass
 from typing import Any
 
-from rcb_agent.scoring.tensors import bytes_of, describe, plain_copy, read_tensor
+from rcb_agent.scoring.tensors import bytes_of, describe, has_bytes, plain_copy, read_tensor
 from rcb_agent.scoring.values import Decoder, Node, expect
 from rcb_agent.scoring.wire import OverLimit, WireError
 
@@ -67,10 +67,10 @@ class TensorBook:
         """Return what the other side has not seen; the bytes go into ``blobs``."""
         changed = []
         for number, tensor in self._tensors.items():
-            state = _state(tensor)
-            if state == self._seen[number]:
-                continue
             seen = self._seen[number]
+            if _is_as_seen(tensor, seen):
+                continue
+            state = _state(tensor)
             node: Node = {"i": number, **describe(tensor)}
             if (state.value, state.kind) != (seen.value, seen.kind):
                 blobs.append(state.value)
@@ -135,9 +135,9 @@ def _read_change(tensor: Any, node: Node, decoder: Decoder, *, is_own: bool) -> 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the other side last saw of a tensor."""
+    """What the other side last saw of a tensor; ``kind`` is dtype and shape."""
 
-    kind: str
+    kind: tuple[Any, Any]
     value: bytes
     grad: bytes | None
     wants_grad: bool
@@ -146,8 +146,18 @@ class State:
 def _state(tensor: Any) -> State:
     grad = tensor.grad if tensor.is_leaf else None
     return State(
-        f"{tensor.dtype} {tuple(tensor.shape)}",
+        (tensor.dtype, tensor.shape),
         bytes_of(plain_copy(tensor)),
         None if grad is None else bytes_of(plain_copy(grad)),
         tensor.requires_grad,
     )
+
+
+def _is_as_seen(tensor: Any, seen: State) -> bool:
+    """Say whether nothing has changed. All that is shared is looked at with every frame: it is compared where it lies."""
+    if (tensor.dtype, tensor.shape) != seen.kind or tensor.requires_grad != seen.wants_grad:
+        return False
+    grad = tensor.grad if tensor.is_leaf else None
+    if grad is None or seen.grad is None:
+        return grad is seen.grad and has_bytes(plain_copy(tensor), seen.value)
+    return has_bytes(plain_copy(tensor), seen.value) and has_bytes(plain_copy(grad), seen.grad)

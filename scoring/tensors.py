@@ -15,6 +15,8 @@ from typing import Any
 from rcb_agent.scoring.values import MAX_DIMENSIONS, Decoder, Encoder, Node, expect
 from rcb_agent.scoring.wire import WireError
 
+_compare = ctypes.CDLL(None).memcmp
+_compare.argtypes, _compare.restype = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t), ctypes.c_int
 _DEVICE = re.compile(r"(cpu|cuda|mps|xpu)(:\d{1,2})?")
 DTYPES = frozenset(
     "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split()  # noqa: SIM905
@@ -47,6 +49,12 @@ def bytes_of(tensor: Any) -> bytes:
     """Return the bytes of a contiguous tensor on the CPU; numpy need not be installed for it."""
     size = tensor.numel() * tensor.element_size()
     return ctypes.string_at(tensor.data_ptr(), size) if size else b""
+
+
+def has_bytes(tensor: Any, data: bytes) -> bool:
+    """Say whether these are the bytes of a contiguous tensor on the CPU, without a copy of them."""
+    size = tensor.numel() * tensor.element_size()
+    return size == len(data) and (not size or _compare(tensor.data_ptr(), data, size) == 0)
 
 
 def byte_tensor(data: bytes) -> Any:

@@ -195,5 +195,7 @@ def test_graphs_that_the_test_dropped_are_dropped(script: str) -> None:
     """What a test wrote into a parameter it dropped arrives, and a view of a parameter follows it."""
     found = run_in_runtime(script, with_candidate=True)
     assert found["right"] is True
-    assert all(count <= 8 for count in found["counts"]), found["counts"]
+    assert all(count <= 16 for count in found["counts"]), found[
+        "counts"
+    ]  # of 80; the rest waits for the cycle collector
     assert (found["view"], found["held"], found["same"], found["grads"]) == ([2.0, 2.0], [4.0, 4.0], True, True)

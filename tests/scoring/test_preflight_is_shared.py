@@ -11,7 +11,8 @@ import pytest
 
 from rcb_agent.environments.base import Runtime, Sandbox, SandboxSpec
 from rcb_agent.errors import EnvironmentFault
-from rcb_agent.scoring.preflight import Kept, preflight_key
+from rcb_agent.scoring import split
+from rcb_agent.scoring.preflight import Kept, describe_processor, preflight_key
 from rcb_agent.scoring.split import SplitGrader, SplitLimits, Turns
 from rcb_agent.tasks.base import GradingRules, SourceFile, Task
 from rcb_agent.tasks.markers import find_blanks
@@ -224,3 +225,18 @@ def test_the_version_names_the_code_that_ran(grader: SplitGrader) -> None:
     assert grader.mode == "split"
     assert grader.version.startswith("split-")
     assert ATTACKS.is_dir()
+
+
+@SANDBOX
+@NEEDED
+def test_another_processor_is_another_gold_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of kept runs may be seen from several machines, and the last bits of floats follow the processor."""
+    task, opened = fixture_task("golden"), []
+    for name in ("this", "this", "that"):
+        monkeypatch.setattr(split, "describe_processor", lambda name=name: name)
+        opener = Counting()
+        assert not SplitGrader(opener, lambda _: runtime(), cache=tmp_path).preflight(task)
+        opened.append(opener.opened)
+    kind, gold = 1, 2 * 2
+    assert opened == [kind + gold, kind, kind + gold]
+    assert describe_processor() == describe_processor.__wrapped__() != ""

@@ -11,6 +11,7 @@ from rcb_agent.environments import runtimes
 from rcb_agent.environments.installing import OPTIONS, Sources
 from rcb_agent.environments.venvs import lock_pins, make_venv, split_lock
 from rcb_agent.errors import EnvironmentFault
+from rcb_agent.tasks.overlay import runtime_of_paper
 
 NOWHERE = "http://127.0.0.1:9/"
 
@@ -46,8 +47,15 @@ def test_what_has_an_index_of_its_own_is_pinned_to_it(name: str) -> None:
             bool(part.index),
         ]
     assert [pin for part in parts for pin in lock_pins(part.text)] == lock_pins(runtimes.read_lock(name))
-    assert not any(pin.startswith("transformers==") for pin in lock_pins(runtimes.read_lock(name)))
     assert "no-deps" in " ".join(OPTIONS)
+
+
+@pytest.mark.parametrize("name", runtimes.RUNTIMES)
+def test_the_package_that_holds_an_answer_is_in_no_runtime_of_its_paper(name: str) -> None:
+    """transformers has all of minp's core: whoever samples there would read it."""
+    has_answer = any(pin.startswith("transformers==") for pin in lock_pins(runtimes.read_lock(name)))
+    assert has_answer == (name == "diffusers")
+    assert runtime_of_paper("minp") != "diffusers"
 
 
 def test_a_wheel_at_hand_is_enough(tmp_path: Path) -> None:

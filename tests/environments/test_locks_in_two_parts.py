@@ -52,7 +52,7 @@ def test_what_has_an_index_of_its_own_is_pinned_to_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", runtimes.RUNTIMES)
 def test_the_package_that_holds_an_answer_is_in_no_runtime_of_its_paper(name: str) -> None:
-    """transformers has all of minp's core: whoever samples there would read it."""
+    """Transformers has all of minp's core: whoever samples there would read it."""
     has_answer = any(pin.startswith("transformers==") for pin in lock_pins(runtimes.read_lock(name)))
     assert has_answer == (name == "diffusers")
     assert runtime_of_paper("minp") != "diffusers"

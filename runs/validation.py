@@ -23,7 +23,7 @@ from rcb_agent.tasks.trivial import trivial_candidates
 
 WEAK, VACUOUS, FLAKY, BROKEN = "weak", "vacuous", "flaky", "broken"
 VERDICTS = (SOUND, WEAK, VACUOUS, FLAKY, BROKEN)
-FORMAT = 1
+FORMAT = 2
 """Changes with what is tried or how it is judged."""
 LEAST_SECONDS, GOLD_TIMES = 5.0, 10.0
 

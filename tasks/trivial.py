@@ -1,7 +1,7 @@
 """Answers that know nothing: zeros, a constant, the input handed back. A test worth its name fails each of them.
 
-Each is the gold code with what it answers put out of action: every value that is returned inside the blank or, where
-nothing is returned there, the last one that is assigned. So kind and shape are right and the content is not, which is
+Each is the gold code with what it answers put out of action: every value that is returned inside the blank, and the last
+one that is assigned where that comes after them. So kind and shape are right and the content is not, which is
 what a test with a loose comparison lets through. Candidates that are the gold code itself are left out.
 """
 
@@ -63,7 +63,7 @@ def make_trivial(gold: str, *, before: str, after: str) -> tuple[Mutant, ...]:
         tree = ast.parse(source.data)
     except SyntaxError:
         return ()
-    places = list(_returned(tree, source, "")) or list(_assigned(tree, source))[-1:]
+    places = _answers(tree, source)
     texts = {
         "zeros": [_NOTHING.format(part=_ZEROS, value=_text(source, node)) for node, _ in places],
         "a constant": [_NOTHING.format(part=_ONES, value=_text(source, node)) for node, _ in places],
@@ -77,6 +77,21 @@ def make_trivial(gold: str, *, before: str, after: str) -> tuple[Mutant, ...]:
             seen.add(shape)
             found.append(Mutant(code, f"what it answers became {what}"))
     return tuple(found)
+
+
+def _answers(tree: ast.AST, source: _Source) -> Places:
+    """Return what is returned inside the blank, and the last value that is assigned where that comes after it.
+
+    A literal is left out: it is the same in the gold code and in a constant.
+    """
+
+    def start(place: tuple[ast.expr, str]) -> int:
+        return source.span(place[0])[0]
+
+    returned = list(_returned(tree, source, ""))
+    last = max(map(start, returned), default=-1)
+    assigned = [place for place in list(_assigned(tree, source))[-1:] if start(place) > last]
+    return [place for place in (*returned, *assigned) if not isinstance(place[0], ast.Constant)]
 
 
 def _read(gold: str, before: str, after: str) -> _Source:

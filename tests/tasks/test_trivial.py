@@ -42,6 +42,19 @@ def test_the_gold_code_itself_is_no_wrong_answer() -> None:
     assert descriptions == ["what it answers became zeros", "what it answers became a constant"]
 
 
+GUARDED = "        if not first:\n            return other\n        height = first * 2\n"
+
+
+def test_a_guard_at_the_top_is_not_all_that_is_answered() -> None:
+    """An early return and what the code after the blank uses: both are put out of action, or the gold is as good as kept."""
+    assert results(GUARDED, "        return height + 1\n") == {"zeros": 1, "a constant": 2, "the input": 5}
+
+
+def test_a_literal_is_no_answer() -> None:
+    """``count += 1`` with a constant 1 in its place is the gold code."""
+    assert make_trivial("        self.count += 1\n", before=BEFORE, after=AFTER) == ()
+
+
 def test_a_blank_that_answers_nothing_has_none() -> None:
     """Calls alone leave nothing to put out of action; the empty answer is tried anyway."""
     assert make_trivial("        self.seen(first)\n", before=BEFORE, after=AFTER) == ()

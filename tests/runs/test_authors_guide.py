@@ -18,6 +18,7 @@ STEP = re.compile(
 CODE = re.compile(r"# exit code (\d+)")
 
 pytestmark = [
+    pytest.mark.checkout,
     pytest.mark.sandbox,
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="bwrap is not on PATH"),
     pytest.mark.skipif(not GUIDE.exists(), reason="no checkout: docs and examples are not part of the wheel"),

@@ -12,6 +12,7 @@ NARROW = ["--tasks", "tidal/bre*", "--tasks", "tidal/hei*", "--tasks", "weir/rai
 _HEADS = re.compile(r"┃([^┃\n]*[a-z%$][^┃\n]*)(?=┃)")
 
 
+@pytest.mark.checkout
 @pytest.mark.sandbox
 def test_the_storys_commands_print_the_storys_tables(tmp_path: Path) -> None:
     """Over fewer tasks, so the numbers differ: every head of a table, every arm and every effect is there."""

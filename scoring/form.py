@@ -10,7 +10,6 @@ the integral value n or none, ``{"items": [[form, count], ...]}`` a sequence in 
 ``{"set": items}`` are ordered by key; ``"nan": true`` stands beside a number, or an array, that is NaN somewhere. This file also runs inside sandboxes: standard library only.
 """
 
-import copy
 import hashlib
 import json
 import math
@@ -38,7 +37,8 @@ Live = Mapping[str, Mapping[str, list[int]]]
 class Trace:
     """What crossed from C to T, in order: per test, pairs of a short label and a form as JSON, None where any will do.
 
-    After ``room`` characters only hashes of forms are kept. ``on_entry`` is told test, full label and value of each.
+    After ``room`` characters only hashes of forms are kept. ``on_entry`` is told test, full label and value of each;
+    ``labels`` are the full labels that the tests have come to.
     """
 
     def __init__(self, room: int = MAX_TEXT, gold: Entries | None = None, live: Live | None = None) -> None:
@@ -47,6 +47,7 @@ class Trace:
         self.live: dict[str, dict[str, list[int]]] = {LIVE: {}, CHANGED: {}}
         self._gold_live = live
         self.on_entry: Callable[[str, str, Any], None] = _no_more
+        self.labels: set[str] = set()
         self._skipped: frozenset[str] = frozenset()
         self._room = room
         self._gold = gold or {}
@@ -113,6 +114,7 @@ class Trace:
         return text if self._room >= 0 else json.dumps({"hash": hash_form(form)})
 
     def _add(self, short: str, text: str | None, label: str, value: Any) -> None:
+        self.labels.add(label)
         self.entries.setdefault(self.current, []).append([short, text])
         self.on_entry(self.current, label, value)
 
@@ -187,6 +189,34 @@ def _sequence_form(value: Iterable[Any], depth: int) -> Any:
     return {"items": join_runs((form_of(item, depth + 1), 1) for item in value)}
 
 
+class Again:
+    """An iterator of the candidate's as the tests get it: once it is at its end, the next loop over it begins anew.
+
+    By its form it is the list that it may stand for; one that were empty at the second look would let a test compare nothing.
+    """
+
+    __slots__ = ("_items", "_place")
+
+    def __init__(self, items: list[Any]) -> None:
+        self._items = items
+        self._place = 0
+
+    def __iter__(self) -> "Again":
+        if self._place >= len(self._items):
+            self._place = 0
+        return self
+
+    def __next__(self) -> Any:
+        if self._place >= len(self._items):
+            raise StopIteration
+        self._place += 1
+        return self._items[self._place - 1]
+
+    def rest(self) -> list[Any]:
+        """Return what is still to come; nothing is taken."""
+        return self._items[self._place :]
+
+
 def _dict_form(value: dict[Any, Any], depth: int) -> Any:
     return {"dict": _sequence_form(in_order(value) or (), depth)}
 
@@ -203,7 +233,7 @@ def in_order(value: Any) -> Iterable[Any] | None:
         return sorted(value, key=_order)
     if isinstance(value, list | tuple):
         return value
-    return copy.copy(value) if isinstance(value, type(iter([]))) else None  # the test takes from it later
+    return value.rest() if isinstance(value, Again) else None
 
 
 def _order(key: Any) -> tuple[bool, float, str]:
@@ -280,7 +310,7 @@ _FORMS: tuple[tuple[Any, Callable[[Any, int], Any]], ...] = (
     (float, _float_form),
     (dict, _dict_form),
     ((list, tuple), _sequence_form),
-    (type(iter([])), lambda value, depth: _sequence_form(in_order(value) or (), depth)),
+    (Again, lambda value, depth: _sequence_form(in_order(value) or (), depth)),
     ((set, frozenset), _set_form),
     (bytes, lambda value, _: {"bytes": len(value)}),
     (type, _type_form),

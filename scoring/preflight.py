@@ -138,6 +138,11 @@ def gold_record(
         if grade.verdict != PASSED or result.verdict is None:
             return {"failure": f"{grade.reason}: {grade.message}"}, False
         verdicts.append(result.verdict)
+    if unused := verdicts[0]["unused"]:
+        return {
+            "failure": f"{', '.join(unused)}: declared, but no test comes to it: correct the label (docs/adapters.md), for a "
+            "rule that is never applied protects nothing"
+        }, False
     values = stable_values(verdicts[0], verdicts[1], tolerance_of(rules))
     if not rules.asserts and not values.count:
         return {

@@ -25,13 +25,14 @@ _PLAIN_DUNDERS = ("__name__", "__qualname__")
 class Proxy:
     """An object of the candidate. ``handle_of`` is how T itself recognises one."""
 
-    __slots__ = ("__weakref__", "_label", "_made_with", "_number", "_session")
+    __slots__ = ("__weakref__", "_label", "_made_with", "_number", "_owner", "_session")
 
     def __init__(self, session: Session, number: int, label: str) -> None:
         object.__setattr__(self, "_session", session)
         object.__setattr__(self, "_number", number)
         object.__setattr__(self, "_label", label)
         object.__setattr__(self, "_made_with", None)  # what is not there would be asked of the candidate
+        object.__setattr__(self, "_owner", None)
 
     def handle_of(self) -> int:
         """Return the candidate's number of this object."""
@@ -43,7 +44,10 @@ class Proxy:
         label = _join(self._label, name)
         if f"{label}()" in self._session.adapter.weights:
             return functools.partial(_give_weights, self, f"{label}()")
-        return _ask(self, "get", label, name=name)
+        value = _ask(self, "get", label, name=name)
+        if isinstance(value, CallableProxy) and value is not self:
+            _keep_owner(value, self)
+        return value
 
     def __setattr__(self, name: str, value: Any) -> None:
         _ask(self, "set", _join(self._label, name), name=name, arguments=(value,))
@@ -109,9 +113,17 @@ class CallableProxy(Proxy):
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Call it in C."""
         value = _ask(self, "call", f"{self._label}()", arguments=arguments, keywords=keywords)
-        if isinstance(value, Proxy) and self._session.adapter.weights:
-            object.__setattr__(value, "_made_with", (arguments, keywords))
+        if isinstance(value, Proxy) and self._session.adapter.weights and value._made_with is None:  # noqa: SLF001
+            object.__setattr__(
+                value, "_made_with", (arguments, keywords)
+            )  # a later call may answer with the same object
         return value
+
+
+def _keep_owner(method: CallableProxy, owner: Proxy) -> None:
+    """Let an object live as long as what was got of it: ``Net().to(device)`` is the object that ``Net()`` made, by its label."""
+    if method._owner is None:  # noqa: SLF001 (the functions of this file are part of the class)
+        object.__setattr__(method, "_owner", owner)
 
 
 def _refuse(*_: Any, **__: Any) -> Any:

@@ -16,7 +16,7 @@ from time import monotonic  # by name: a grade may count the module's clocks
 from typing import Any
 
 from rcb_agent.scoring import jax_arrays, random_state, tensors
-from rcb_agent.scoring.form import CHANGED, LIVE, Trace
+from rcb_agent.scoring.form import CHANGED, LIVE, Again, Trace
 from rcb_agent.scoring.jax_arrays import encode_jax
 from rcb_agent.scoring.plain import encode_exact, encode_plain
 from rcb_agent.scoring.random_state import StateSender
@@ -171,7 +171,7 @@ class Session:
         inputs = self._send(request, number, copied_back, live=live)
         answer, blobs = self._wait(number)
         incoming = Incoming(request.label.rpartition(".")[2], may_be_live=live)
-        decoder = Decoder(blobs, functools.partial(self._decode_other, request.label, incoming))
+        decoder = Decoder(blobs, functools.partial(self._decode_other, request.label, incoming), Again)
         self._take_changes(answer, decoder, position)
         self._take_back(answer)
         if "e" in answer:
@@ -273,7 +273,7 @@ class Session:
             raise OverLimit(f"more than {self._limits.callbacks} callbacks")
         encoder = Encoder(functools.partial(self._encode_other, Outgoing()))
         deadline = self._channel.deadline
-        decoder = Decoder(blobs, functools.partial(self._decode_other, "callback", Incoming()))
+        decoder = Decoder(blobs, functools.partial(self._decode_other, "callback", Incoming()), Again)
         try:
             self._take_changes(head, decoder, self.trace.position)
             result = self._called(head, decoder)
@@ -316,6 +316,8 @@ class Session:
     def _encode_other(self, outgoing: Outgoing, encoder: Encoder, value: Any, depth: int) -> Node:
         if (number := getattr(type(value), "handle_of", _no_handle)(value)) is not None:
             return {"t": "handle", "i": number}
+        if isinstance(value, Again):
+            return encoder.items("iterator", value, depth)
         if isinstance(value, type) and issubclass(value, BaseException):
             number = self.mirrors.number(value)
             return {"t": "exception", "n": value.__name__} if number is None else {"t": "handle", "i": number}

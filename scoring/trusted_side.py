@@ -72,6 +72,7 @@ def main(settings: dict[str, Any]) -> None:
         "updates": numbers.updates,
         "kept": session.kept.noted,
         "names": stars.taken,
+        "unused": sorted(declared_labels(settings) - session.trace.labels),
         "irregular": gate.irregular,
         "calls": session.calls,
         "bytes": session.exchanged_bytes,
@@ -80,6 +81,13 @@ def main(settings: dict[str, Any]) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
+
+
+def declared_labels(settings: dict[str, Any]) -> set[str]:
+    """Return the labels that a paper declares something of."""
+    declared = settings["adapter"]
+    kinds = (*(declared[key] for key in ("in_place", "shared", "weights", "trusted")),)
+    return {label for labels in (*kinds, settings["skip_form"], settings["skip_values"]) for label in labels}
 
 
 def _tell(verdict: dict[str, Any]) -> None:

@@ -140,11 +140,17 @@ _WRITERS: dict[type, Callable[[Encoder, Any, int], Node]] = {
 
 
 class Decoder:
-    """Builds values from the nodes of one frame; ``other`` builds what is no plain value."""
+    """Builds values from the nodes of one frame; ``other`` builds what is no plain value, ``iterator`` what an iterator becomes."""
 
-    def __init__(self, blobs: list[bytes], other: Callable[["Decoder", str, Node, int], Any]) -> None:
+    def __init__(
+        self,
+        blobs: list[bytes],
+        other: Callable[["Decoder", str, Node, int], Any],
+        iterator: Callable[[list[Any]], Any] = iter,
+    ) -> None:
         self._blobs: list[bytes | None] = list(blobs)
         self._other = other
+        self.iterator = iterator
         self._nodes = 0
 
     def decode(self, node: Any, depth: int = 0) -> Any:
@@ -262,7 +268,7 @@ _READERS: dict[str, Callable[[Decoder, Node, int], Any]] = {
     "bytes": lambda decoder, node, _: decoder.blob(node),
     "list": lambda decoder, node, depth: decoder.items(node, depth),
     "tuple": lambda decoder, node, depth: tuple(decoder.items(node, depth)),
-    "iterator": lambda decoder, node, depth: iter(decoder.items(node, depth)),
+    "iterator": lambda decoder, node, depth: decoder.iterator(decoder.items(node, depth)),
     "set": _read_set,
     "frozenset": lambda decoder, node, depth: frozenset(_read_set(decoder, node, depth)),
     "dict": _read_dict,

@@ -267,3 +267,29 @@ def test_weights_are_made_on_the_trusted_side(torch_grader: SplitGrader, rules: 
     assert grade_net(torch_grader, rules, change(NET, *ZERO)).verdict == FAILED
     assert grade_net(torch_grader, rules, NET + ALIAS).verdict == FAILED
     assert grade_net(torch_grader, BY_VALUE, change(NET, *ZERO)).verdict == PASSED
+
+
+CHAINED = ("Net(self.encoder, 3).eval()", "Net(self.encoder, 3).to(torch.device('cpu'))")
+LATER = "Net(self.encoder, 3)\n        self.model.eval()\n        self.model = self.model.train()"
+
+
+@pytest.mark.parametrize(
+    "made", [pytest.param(made, marks=NEEDS_TORCH) for made in (*CHAINED, LATER)], ids=["eval", "to", "later"]
+)
+def test_weights_stay_trusted_whatever_is_called_in_between(torch_grader: SplitGrader, made: str) -> None:
+    """The object that a method returns is the one it was called on: by the label, and by the arguments, of its making."""
+    test = change(
+        NET_TEST, ("self.model, self.other = Net(self.encoder, 3), NetRef(self.encoder, 3)", "self.model = MADE")
+    )
+    test = test.replace("MADE", f"{made}\n        self.other = NetRef(self.encoder, 3)")
+    task = make_task(NET, test, hidden={"model_ref.py": NET}, support={"encoder.py": ENCODER}, rules=GIVEN)
+    assert grade_text(torch_grader, task, NET).verdict == PASSED
+    assert grade_text(torch_grader, task, change(NET, *ZERO)).verdict == FAILED
+
+
+def test_a_label_that_no_test_comes_to_is_said(grader: SplitGrader) -> None:
+    """A misspelt label would leave the door open without a word."""
+    rules = GradingRules(trusted=("Model().rates.draws()",), skip_form=("Model().mask()",))
+    grade = grade_text(grader, task_of(rules), CODE)
+    assert grade.reason == "gold_fails"
+    assert "Model().rates.draws(): declared, but no test comes to it" in grade.message

@@ -33,13 +33,16 @@ def at(x):
 
 def logs(x):
     return np.log(np.abs(x))
+
+def parts(x):
+    return [x[:2], x[2:]]
 """
 
 WEAK_TEST = """
 import unittest
 import numpy as np
 from numpy.testing import assert_allclose
-from model import at, logs, pieces, rows, spread, table
+from model import at, logs, parts, pieces, rows, spread, table
 
 class TestWeak(unittest.TestCase):
     def setUp(self):
@@ -62,6 +65,13 @@ class TestWeak(unittest.TestCase):
         assert_allclose(rows(np.full((2, 2), 0.5)), 1.0)
         assert_allclose(at(self.x), [])
 
+    def test_twice(self):
+        found = parts(self.x)
+        for part, wanted in zip(found, (self.x[:2], self.x[2:])):
+            self.assertEqual(part.shape, wanted.shape)
+        for part, wanted in zip(found, (self.x[:2], self.x[2:])):
+            self.assertTrue(np.allclose(part, wanted))
+
     def test_nothing_far(self):
         far, expected = 0.0, np.log(np.abs(self.x))
         for a, b in zip(logs(self.x), expected):
@@ -77,6 +87,7 @@ class TestWeak(unittest.TestCase):
 SPREAD, PIECES = "    return x - x.mean()\n", "    return [float(v) for v in x]\n"
 LOGS, LOG = "    return np.log(np.abs(x))\n", "np.log(np.abs(x))"
 TABLE, ROWS = '    return {"mean": float(x.mean()), "size": int(x.size)}\n', "    return x.sum(axis=1)\n"
+PARTS = "    return [x[:2], x[2:]]\n"
 
 DEGENERATE = {
     "an empty array": (SPREAD, "    return np.empty(0)\n", "tests_failed"),
@@ -95,6 +106,8 @@ DEGENERATE = {
     "one NaN": (TABLE, '    return {"mean": float("nan"), "size": 6}\n', "form"),
     "ints to cast to": (LOGS, f"    return {LOG}.astype(int) if x[0] == 0.6 else {LOG}\n", "form"),
     "bools to cast to": (LOGS, f"    return {LOG}.astype(bool) if x[0] == 0.6 else {LOG}\n", "form"),
+    "an iterator that is at its end": (PARTS, "    return iter([x[:2] * 0, x[2:] * 0])\n", "tests_failed"),
+    "a generator that is at its end": (PARTS, "    return (part * 0 for part in (x[:2], x[2:]))\n", "tests_failed"),
     "no rows": (ROWS, "    return np.empty(0)\n", "tests_failed"),
 }
 

@@ -7,6 +7,7 @@ newline is on disk; a torn last line is no record.
 import hashlib
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -112,20 +113,33 @@ def grade_key(record: Json) -> GradeKey:
 
 
 def find_run(text: str, results: Path) -> Path:
-    """Resolve RUN: a path, ``latest``, or a unique prefix of a run id below ``results``. Raises UsageError."""
+    """Resolve RUN: a path, ``latest`` (the one that began last), or a unique prefix of a run id below ``results``.
+
+    Raises UsageError.
+    """
     for direct in (Path(text), results / text):
         if text and (direct / "run.json").is_file():
             return direct
-    prefix = "" if text == "latest" else text
     runs = sorted(path.parent for path in results.glob("*/run.json"))
-    found = [path for path in runs if path.name.startswith(prefix)] if text else []
-    if len(found) == 1 or (found and text == "latest"):
-        return found[-1]
+    if runs and text == "latest":
+        return max(runs, key=_began)
+    found = [path for path in runs if path.name.startswith(text)] if text else []
+    if len(found) == 1:
+        return found[0]
     if found:
         raise UsageError(
             f"{text!r} fits {len(found)} runs in {results}/: {found[0].name}, {found[1].name}, ...: give more of the id"
         )
     raise UsageError(f"no run {text!r}: give a run folder, the beginning of an id in {results}/, or latest")
+
+
+def _began(path: Path) -> tuple[float, str]:
+    """Return when a run began, in seconds, and its name; what cannot be read began before everything."""
+    try:
+        when = datetime.fromisoformat(_read_run(path)["created"])
+        return when.replace(tzinfo=when.tzinfo or UTC).timestamp(), path.name
+    except (UsageError, KeyError, TypeError, ValueError, OverflowError):
+        return float("-inf"), path.name
 
 
 def open_run(text: str, results: Path) -> tuple[RunReader, str | None]:

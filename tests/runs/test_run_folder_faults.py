@@ -212,6 +212,18 @@ def test_run_is_found_by_unique_prefix_only(tmp_path: Path) -> None:
             find_run(text, tmp_path)
 
 
+def test_latest_is_the_run_that_began_last_whatever_it_is_called(tmp_path: Path) -> None:
+    """``--out`` names are no dates; equal times go by name; a damaged folder is never chosen over a whole one."""
+    began = {"zebra": "2026-01-01T00:00:00+00:00", "a": "2026-01-03T00:00:00+00:00", "b": "2026-01-03T00:00:00+00:00"}
+    for name, created in began.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text(json.dumps({"schema_version": 1, "created": created}))
+    for name, content in (("zz-odd", '{"schema_version": 1, "created": 9}'), ("zz-torn", "{")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text(content)
+    assert find_run("latest", tmp_path).name == "b"
+
+
 def test_records_fit_their_published_schemas(make_trial: Make, make_grade: Make, open_run: Open) -> None:
     """The files under runs/schema are what readers of a run folder rely on."""
     from importlib.resources import files

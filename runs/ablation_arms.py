@@ -122,6 +122,8 @@ def _from_grid(path: Path, options: ArmOptions) -> tuple[Arm, ...]:
     changes = [{**common, **_fields(_checked(change, path))} for change in grid.changes()]
     (baseline,) = make_arms([common])
     arms = [baseline, *make_arms(changes)]
+    if any(arm.id == baseline.id for arm in arms[1:]):
+        raise UsageError(f"--grid {path}: an arm is called {baseline.id!r}, as the baseline is: give it another name")
     return tuple(arm for place, arm in enumerate(arms) if not place or replace(arm, id=baseline.id) != baseline)
 
 

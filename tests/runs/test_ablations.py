@@ -92,6 +92,10 @@ def test_a_grid_names_arms_and_crosses_fields(tmp_path: Path) -> None:
         (BASE + "arms: [{name: a, without: search}]\n", "grid.yaml:2: arms.0.without: 'search' is not of type 'array'"),
         (BASE + "arms: [{name: a, without: [hammer]}]\n", "unknown tool 'hammer'"),
         (BASE + "arms: [{name: a, paper: none}, {name: a, paper: prompt}]\n", "two arms are called 'a'"),
+        (
+            BASE + "arms: [{name: react@scripted-demo, paper: none}]\n",
+            "is called 'react@scripted-demo', as the baseline is",
+        ),
         (BASE + "cross: {temperature: [hot]}\n", "cross: temperature: 'hot' is not of type 'number', 'null'"),
         (BASE + "cross: {paper: [file]}\n", "no arm is left beside the baseline"),
         (

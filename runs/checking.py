@@ -15,11 +15,12 @@ from rcb_agent.errors import TaskError
 from rcb_agent.runs.audit import ANNOTATED, FILE, GIT, LEAST_UNNEEDED, PACKAGE, PAPER, SAME_FILE, UNNEEDED
 from rcb_agent.runs.auditing import audit_suite, open_packages
 from rcb_agent.runs.base import Json
+from rcb_agent.runs.depth import FULL, QUICK
 from rcb_agent.runs.scaffold import TO_WRITE
 from rcb_agent.runs.scratch import claim_scratch, release_scratch
 from rcb_agent.runs.screen import visible
 from rcb_agent.runs.soundness import SOUND
-from rcb_agent.runs.validation import BROKEN, FLAKY, FULL, QUICK
+from rcb_agent.runs.validation import BROKEN, FLAKY
 from rcb_agent.scoring.base import NOT_MEASURED
 from rcb_agent.tasks.base import Fault, Task
 from rcb_agent.tasks.folders import TEST_NAME

@@ -1,6 +1,7 @@
 """Which tasks are known to be sound: what ``tasks validate`` has found here, or what is shipped for a known suite.
 
-A task is known by the hash of its content, so a suite that changes loses its verdicts and not its name.
+A task is known by the hash of its content, so a suite that changes loses its verdicts and not its name. The deepest record
+counts, of equals the latest; what is shipped is of full depth. A thinner one may find a fault, but calls nothing sound.
 """
 
 import json
@@ -10,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from rcb_agent.runs.base import Json
+from rcb_agent.runs.depth import FULL, read_depth
 
 SHIPPED = "validation.json"
 SOUND = "sound"
@@ -32,23 +34,33 @@ def sound_tasks(facts: Mapping[str, Json]) -> frozenset[str] | None:
 
 
 def known_verdicts(digests: Iterable[str]) -> dict[str, str]:
-    """Return task digest -> verdict, for those of these tasks that were validated; the latest record counts."""
+    """Return task digest -> verdict, for those of these tasks that were validated; the deepest, then latest record counts."""
     wanted = {digest[:32]: digest for digest in digests}
     shipped = _shipped()
-    found = {digest: shipped[digest] for digest in wanted.values() if digest in shipped}
-    latest: dict[str, float] = {}
+    found = {digest: (FULL.rank, 0.0, shipped[digest]) for digest in wanted.values() if digest in shipped}
     for path, prefix in _records():
         digest = wanted.get(prefix)
-        if digest is None:
-            continue
-        try:
-            record: Json = json.loads(path.read_text(encoding="utf-8"))
-            time, verdict = float(record["time"]), str(record["verdict"])
-        except (OSError, ValueError, TypeError, KeyError):
-            continue
-        if record.get("digest") == digest and time >= latest.get(digest, 0.0):
-            latest[digest], found[digest] = time, verdict
-    return found
+        said = None if digest is None else _read_verdict(path, digest)
+        if digest is not None and said is not None and (digest not in found or said[:2] >= found[digest][:2]):
+            found[digest] = said
+    return {digest: verdict for digest, (_, _, verdict) in found.items()}
+
+
+_Said = tuple[tuple[bool, int, int, bool], float, str]
+"""What a record says: its depth's rank, when (seconds), its verdict."""
+
+
+def _read_verdict(path: Path, digest: str) -> _Said | None:
+    """Return what a record of a task says; None where it says nothing that counts."""
+    try:
+        record: Json = json.loads(path.read_text(encoding="utf-8"))
+        time, verdict = float(record["time"]), str(record["verdict"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    depth = read_depth(record)
+    if record.get("digest") != digest or (verdict == SOUND and not depth.is_full):
+        return None
+    return depth.rank, time, verdict
 
 
 def _records() -> list[tuple[Path, str]]:

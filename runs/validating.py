@@ -21,6 +21,7 @@ from rcb_agent.environments.base import Limits, Runtime
 from rcb_agent.errors import EnvironmentFault, RcbAgentError, UsageError
 from rcb_agent.runs.base import Json
 from rcb_agent.runs.containers import ContainerWish, choose_container
+from rcb_agent.runs.depth import FULL, QUICK, Depth
 from rcb_agent.runs.plan import Conditions, make_grader
 from rcb_agent.runs.pythons import Pythons, choose_pythons, load_runtimes
 from rcb_agent.runs.scratch import claim_scratch, release_scratch
@@ -29,10 +30,7 @@ from rcb_agent.runs.soundness import records_folder
 from rcb_agent.runs.validation import (
     BROKEN,
     FLAKY,
-    FULL,
-    QUICK,
     VERDICTS,
-    Depth,
     begin_record,
     judge_gold,
     limit_for,
@@ -176,13 +174,20 @@ class _Crew:
         kept = None if self._afresh else read_record(path, task)
         if kept is not None:
             self.cached += 1
-            return kept
+            return self._with_depth(path, kept)
         started = time.monotonic()
         record = try_task(task, self._gold_of(task), self._grade, self._depth)
         record = {**record, "seconds": round(time.monotonic() - started, 3), "time": round(time.time())}
         if record["verdict"] != NOT_MEASURED:
             write_record(path, record)
         return record
+
+    def _with_depth(self, path: Path, kept: Json) -> Json:
+        """Write the depth into a record that does not say it yet: its name was made with this one."""
+        if "depth" not in kept:
+            kept = {**kept, "depth": asdict(self._depth)}
+            write_record(path, kept)
+        return kept
 
     def _conditions(self, task: Task) -> tuple[Any, ...]:
         return self._digests[task.problem.runtime], self._grader.version, asdict(self._depth)

@@ -9,11 +9,12 @@ import difflib
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rcb_agent.errors import EnvironmentFault
 from rcb_agent.runs.base import Json
+from rcb_agent.runs.depth import Depth
 from rcb_agent.runs.soundness import SOUND
 from rcb_agent.scoring.base import NOT_MEASURED, PASSED, Grade
 from rcb_agent.tasks.base import Task
@@ -26,20 +27,6 @@ VERDICTS = (SOUND, WEAK, VACUOUS, FLAKY, BROKEN)
 FORMAT = 2
 """Changes with what is tried or how it is judged."""
 LEAST_SECONDS, GOLD_TIMES = 5.0, 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Depth:
-    """How much is tried: runs of the gold code, mutants of each blank, whether trivial answers."""
-
-    gold_runs: int = 3
-    mutants: int = 5
-    trivial: bool = True
-    seed: int = 0
-
-
-FULL = Depth()
-QUICK = Depth(gold_runs=1, mutants=2, trivial=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +69,7 @@ def judge_gold(grades: Sequence[Grade]) -> str:
 
 def try_task(task: Task, gold: Json, grade: GradeWithin, depth: Depth) -> Json:
     """Try every probe on a task whose gold code was run; return its record (see validation.json)."""
-    record = begin_record(task, gold)
+    record = {**begin_record(task, gold), "depth": asdict(depth)}
     if gold["verdict"]:
         return {**record, "verdict": gold["verdict"], "message": gold["message"]}
     counts = {"empty": 0, "trivial": 0, "mutant": 0}

@@ -240,7 +240,7 @@ def _make_arm(fields: dict[str, Any]) -> Arm:
         seed=fields.get("seed"),
         reasoning_effort=fields.get("reasoning_effort"),
         max_tokens=_at_least_or_none("max-tokens", fields.get("max_tokens"), 1),
-        max_cost=_at_least_or_none("max-cost", fields.get("max_cost"), 0.0),
+        max_cost=_above_zero("max-cost", fields.get("max_cost")),
         price=_price(fields.get("price")),
         tool_protocol=_check_choice("tool-protocol", fields.get("tool_protocol") or "auto", PROTOCOLS),
         match=_matched_budget(name, fields) if many_steps else {},
@@ -345,6 +345,13 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
 
 def _at_least_or_none(name: str, value: Any, least: float) -> Any:
     return None if value is None else _at_least(name, value, least)
+
+
+def _above_zero(name: str, value: float | None) -> float | None:
+    """A cap of 0 is reached before the first call: nothing would be asked, and every trial would fail."""
+    if value == 0:
+        raise UsageError(f"--{name} 0: ends every trial before its first call: give more than 0, or leave it out")
+    return _finite(name, value)
 
 
 def _price(text: str | None) -> tuple[float, float] | None:

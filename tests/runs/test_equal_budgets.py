@@ -157,6 +157,22 @@ def test_what_cannot_be_matched_or_given_is_refused_at_once(tmp_path: Path, word
     assert re.search(said, done.err), done.err
 
 
+def test_a_matched_budget_of_no_dollars_is_refused(tmp_path: Path) -> None:
+    """A free model costs nothing: as a cap that would end every trial before its first call."""
+    from rcb_agent.runs.base import Arm
+    from rcb_agent.runs.store import open_store
+    from tests.runs.conftest import FACTS, config, trial_record
+
+    task = "tidal/height of the wall"
+    usual = config(tasks=(task,), arms=(Arm("a", "react", "scripted/demo"),))
+    with open_store(tmp_path / "free", usual, FACTS, tmp_path) as store:
+        store.add_trial(trial_record(task, cost=0.0))
+    words = ("--agent", "best-of-n", "--match-budget", "free:a", "--match-by", "dollars", "--tasks", task)
+    done = rcb_agent_within("estimate", *words, "--results", tmp_path)
+    assert (done.code, done.err.count("\n")) == (2, 1), done.err
+    assert "use --match-by tokens or steps" in done.err
+
+
 def test_context_target_keeps_only_what_the_code_needs(tmp_path: Path) -> None:
     """The prompt loses its context files; a file that the annotated ones import stays in the workspace."""
     from rcb_agent.runs.base import Arm

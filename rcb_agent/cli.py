@@ -16,6 +16,7 @@ import click
 from rcb_agent import __version__
 from rcb_agent.cli_compare import compare
 from rcb_agent.cli_experiments import add_experiments
+from rcb_agent.cli_options import Dollars
 from rcb_agent.cli_options import as_json as _as_json
 from rcb_agent.cli_options import cold as _cold
 from rcb_agent.cli_options import docker_base as _docker_base
@@ -156,7 +157,7 @@ def cli() -> None:
 @click.option("--max-tokens", type=int, help="Input and output tokens per trial, looked at before each call.")
 @click.option("--max-cost", type=float, help="Dollars per trial, looked at before each call; needs a known price.")
 @click.option("--run-max-tokens", type=click.IntRange(1), help="Tokens of this run in all; changes no result.")
-@click.option("--run-max-cost", type=click.FloatRange(0), help="Dollars of this run in all; changes no result.")
+@click.option("--run-max-cost", type=Dollars(), help="Dollars of this run in all; changes no result.")
 @click.option(
     "--tool-protocol",
     type=click.Choice(["auto", "native", "json"]),
@@ -249,9 +250,7 @@ add_previews(cli, run)
 @click.option("--workers", type=click.IntRange(1, 512), help="Trials at once.")
 @_cold
 @click.option("--run-max-tokens", type=click.IntRange(1), help="Tokens of this run in all, those used before included.")
-@click.option(
-    "--run-max-cost", type=click.FloatRange(0), help="Dollars of this run in all, those spent before included."
-)
+@click.option("--run-max-cost", type=Dollars(), help="Dollars of this run in all, those spent before included.")
 @_results
 @click.option("--allow-unmeasured", type=click.IntRange(0), default=0, show_default=True)
 @_as_json

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -7,6 +8,20 @@ from typing import Any, TypeVar
 import click
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Dollars(click.ParamType[float]):
+    """A finite number of at least 0: click's own ranges let "nan" through, and no cap holds against it."""
+
+    name = "float"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number. Fails with a usage error."""
+        found = float(click.FLOAT.convert(value, param, ctx))
+        if not (math.isfinite(found) and found >= 0):
+            self.fail(f"{value!r} is not a number of dollars of at least 0.", param, ctx)
+        return found
+
 
 results = click.option(
     "--results",

@@ -71,7 +71,13 @@ def new(**options: Any) -> None:
 @click.option("--static", is_flag=True, help="Run nothing: only schemas, markers, places to fill in, leaks.")
 @click.option("--quick", is_flag=True, help="Gold once, two mutants of each blank, no trivial answers.")
 @click.option("--mutants", type=click.IntRange(0, 10_000), help="Mutants of each blank.  [default: 5]")
-@click.option("--sandbox", default="bubblewrap", show_default=True, help="Where code is run.")
+@click.option(
+    "--sandbox",
+    type=click.Choice(["bubblewrap", "docker"]),
+    default="bubblewrap",
+    show_default=True,
+    help="Where code is run.",
+)
 @as_json
 def check(**options: Any) -> None:
     """Check a suite, or one paper of it, and say of each finding where, what, and what to do.

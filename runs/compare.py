@@ -11,7 +11,7 @@ from typing import Any
 
 from rcb_agent.errors import UsageError
 from rcb_agent.runs.base import Json
-from rcb_agent.runs.compare_words import explain_pair, list_remarks
+from rcb_agent.runs.compare_words import explain_pair, list_arm_remarks, list_remarks
 from rcb_agent.runs.contestants import Contestant, differing_conditions, find_contestants, varied_fields
 from rcb_agent.scoring.base import NOT_MEASURED, PASSED, SCOPES
 from rcb_agent.scoring.comparison import Comparison, Difference, Outcomes, collect_outcomes, compare_systems
@@ -96,7 +96,8 @@ def _document(contestants: Sequence[Contestant], request: CompareRequest) -> Jso
         "varied": varied_fields(contestants),
         "pairs": [{**explain_pair(pair, facts, measured, several=len(described)), **pair} for pair in described],
     }
-    return {**document, "remarks": list_remarks(document, contestants)}
+    remarks = {"remarks": list_remarks(document, contestants), "arm_remarks": list_arm_remarks(contestants)}
+    return {**document, **remarks}
 
 
 def _anything_measured(one: Contestant, tasks: Sequence[str]) -> bool:

@@ -15,11 +15,13 @@ CSV_HEAD = (
     *("sign_flip_p", "sign_flip_holm", "lowest", "lowest_without", "highest", "highest_without"),
     *("both", "first_only", "second_only", "neither", "mcnemar_p", "mcnemar_holm"),
     *(f"{side}_{key}" for side in ("first", "second") for key in _EFFORT),
+    "measured_unlike",
 )
 
 
 def csv_rows(document: Json) -> Iterable[list[Any]]:
     """Yield the head, then a row per pair, view and rate; an empty cell is what cannot be said."""
+    unlike = "; ".join(document["measured_unlike"])
     efforts = {arm["id"]: arm["effort"] for arm in document["arms"]}
     yield list(CSV_HEAD)
     for pair in document["pairs"]:
@@ -30,6 +32,7 @@ def csv_rows(document: Json) -> Iterable[list[Any]]:
                     *_numbers(view[rate]),
                     *_whole(pair, headline=view is pair["views"][0]),
                     *(efforts[pair[side]][key] for side in ("first", "second") for key in _EFFORT),
+                    unlike,
                 ]
 
 
@@ -67,6 +70,12 @@ def compare_latex(document: Json) -> str:
     return write_latex((_latex_arms(document), _latex_pairs(document)))
 
 
+def _unlike(document: Json) -> str:
+    """Say for a caption what was measured unlike and compared all the same; mostly nothing."""
+    fields = ", ".join(document["measured_unlike"])
+    return f"; NOT MEASURED ALIKE (forced): {fields}" if fields else ""
+
+
 def _latex_arms(document: Json) -> LatexTable:
     rows = []
     for arm in document["arms"]:
@@ -84,12 +93,15 @@ def _latex_arms(document: Json) -> LatexTable:
             ]
         )
     return LatexTable(
-        caption=f"Arms over {document['tasks']} tasks of {document['papers']} papers, rates in percent",
+        caption=f"Arms over {document['tasks']} tasks of {document['papers']} papers, rates in percent{_unlike(document)}",
         label="tab:arms",
         heads=("Arm", "Passed", "Pass rate", "Scaled", "Outermost", "Blank", "Cost ($)", "Tokens", "Steps", "$/line"),
         align="lrrrrrrrrr",
         groups=[rows],
-        notes=("Scaled: weighted by lines; outermost: blanks that lie in no other; ?: unknown.",),
+        notes=(
+            "Scaled: weighted by lines; outermost: blanks that lie in no other; ?: unknown.",
+            *document["arm_remarks"],
+        ),
     )
 
 
@@ -100,7 +112,7 @@ def _latex_pairs(document: Json) -> LatexTable:
         groups.append([_latex_line(pair, rate, view, first=not place) for place, (rate, view) in enumerate(lines)])
     draws = document["bootstrap"]
     return LatexTable(
-        caption="Differences in percentage points, first minus second",
+        caption=f"Differences in percentage points, first minus second{_unlike(document)}",
         label="tab:differences",
         heads=("Pair", "Rate", "Won", "Lost", "Difference [95 %]", "Detectable", "p", "McNemar p"),
         align="llrrrrrr",
@@ -109,7 +121,7 @@ def _latex_pairs(document: Json) -> LatexTable:
             f"Percentile bootstrap over {document['papers']} papers ({draws['resamples']} resamples, seed {draws['seed']});",
             "p: sign flips over papers; McNemar: exact, ignores that tasks of a paper go together;",
             *([f"both after Holm over {len(document['pairs'])} pairs;"] if len(document["pairs"]) > 1 else []),
-            "detectable: with power 0.8.",
+            f"detectable: with power 0.8{' of one pair alone' if len(document['pairs']) > 1 else ''}.",
         ),
     )
 

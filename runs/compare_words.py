@@ -10,6 +10,7 @@ from rcb_agent.runs.screen import NO_ISOLATION
 from rcb_agent.scoring.base import UNPROTECTED
 
 ALPHA = 0.05
+_MOST_POINTS, _FEW_PAPERS = 100, 8
 DIFFERENT, UNSURE, ALIKE = "different", "not_settled", "cannot_tell"
 NO_SPREAD, NOT_MEASURED = "no_spread", "not_measured"
 
@@ -80,19 +81,35 @@ def _tasks(count: int) -> str:
 
 
 def _closing(verdict: str, record: Json, *, adjusted: bool) -> str:
-    seen = f"it would have seen {record['detectable']:.1f}"
     flip = record["sign_flip"]
     p = f"p = {format_p(flip['holm'])}{' after Holm' if adjusted else ''}"
     if verdict == DIFFERENT:
         return f"They differ (sign flips over {record['papers']} papers: {p})."
     if verdict == ALIKE:
-        return f"This run cannot tell them apart; {seen}."
+        return f"This run cannot tell them apart; {_seen(record, adjusted=adjusted)}."
     low, high = record["interval"]
     if flip["holm"] < ALPHA and not low <= 0 <= high:
         return f"As counted they differ ({p}), but what was not measured could turn it."
-    if low <= 0 <= high:
-        return f"The interval holds zero but sign flips over papers do not agree ({p}): not settled; {seen}."
-    return f"The interval leaves zero out but sign flips over papers do not agree ({p}): not settled; {seen}."
+    zero = "holds zero" if low <= 0 <= high else "leaves zero out"
+    settled = f"not settled{' after Holm' if adjusted else ''}; {_found(record, adjusted=adjusted)}"
+    return f"The interval {zero} but sign flips over papers do not agree ({p}): {settled}."
+
+
+_BLIND = "it would take more than 100 points: this run can see nothing"
+
+
+def _seen(record: Json, *, adjusted: bool) -> str:
+    if record["detectable"] > _MOST_POINTS:
+        return _BLIND
+    return f"it would have seen {record['detectable']:.1f}{' were this pair alone' if adjusted else ''}"
+
+
+def _found(record: Json, *, adjusted: bool) -> str:
+    """Say what could be seen without saying that what was found, which may be more, would have been settled."""
+    if record["detectable"] > _MOST_POINTS:
+        return _BLIND
+    pair = "were this pair alone, " if adjusted else ""
+    return f"{pair}4 of 5 such runs would find a true difference of {record['detectable']:.1f}"
 
 
 def _bracket(record: Json) -> str:
@@ -121,19 +138,22 @@ _SEES = (
     "sees: the true difference that 4 of 5 such runs would find, (t.975 + t.80) x standard error, papers - 1 degrees of "
     "freedom. p: sign flips over papers. McNemar: exact, but takes tasks of a paper for independent, so it is too sure."
 )
+_NARROW = "The interval rests on {papers} papers: with fewer than 8 in common it is too narrow."
 _HOLM = "p and McNemar are adjusted for {count} pairs (Holm), each by itself; intervals and sees are those of one pair alone."
 
 
 def list_remarks(document: Json, contestants: Sequence[Contestant]) -> list[str]:
     """Return lines for beneath the tables."""
     lines = [_OVER.format(**document), _INTERVALS.format(**document["bootstrap"]), _HEADLINE, _SEES]
+    if 1 < document["papers"] < _FEW_PAPERS:
+        lines.append(_NARROW.format(**document))
     if len(document["pairs"]) > 1:
         lines.append(_HOLM.format(count=len(document["pairs"])))
     lines += _smallest(document)
     lines += _attempts(document)
     if document["sound_tasks"] is None:
         lines.append("Sound tasks only: not known, this suite has not been validated.")
-    return lines + _arm_remarks(contestants)
+    return lines + list_arm_remarks(contestants)
 
 
 def _smallest(document: Json) -> list[str]:
@@ -157,7 +177,8 @@ def _attempts(document: Json) -> list[str]:
     return []
 
 
-def _arm_remarks(contestants: Sequence[Contestant]) -> list[str]:
+def list_arm_remarks(contestants: Sequence[Contestant]) -> list[str]:
+    """Return what must be known of the arms themselves, also where there is room for little else."""
     lines = []
     for one in contestants:
         if one.conditions["mode"] in UNPROTECTED and not one.imported:

@@ -134,6 +134,10 @@ def test_what_was_not_measured_alike_is_refused_and_named(tmp_path: Path, change
     assert forced.code == 0
     assert f"NOT MEASURED ALIKE (--force): {named}" in forced.out.replace("\n", " ")
     assert named in compare(one, other, "--force", "--json").document["measured_unlike"]
+    tex = compare(one, other, "--force", "--latex").out
+    assert tex.count(f"NOT MEASURED ALIKE (forced): {escape_latex(named)}}}") == 2
+    rows = csv.DictReader(io.StringIO(compare(one, other, "--force", "--csv").out))
+    assert {row["measured_unlike"] for row in rows} == {named}
 
 
 def test_grades_of_another_grader_are_named(tmp_path: Path) -> None:
@@ -262,6 +266,27 @@ def test_too_few_papers_to_speak_is_said(tmp_path: Path) -> None:
     assert "In 2 of 3 pairs so few papers differ" in compare(run).out
 
 
+def test_a_difference_that_holm_leaves_open_is_not_called_visible() -> None:
+    """9.8 points not settled beside "would have seen 8.7" is no sentence: the 8.7 are those of one pair."""
+    documents = [
+        compare(*arms, "--against", "GPT-4.1", "--json").document for arms in ((GEMINI, GPT), (GEMINI, O3, O4, GPT))
+    ]
+    alone, among = (document["pairs"][0] for document in documents)
+    assert alone["verdict"] == "different"
+    assert among["verdict"] == "not_settled"
+    assert "not settled after Holm; were this pair alone, 4 of 5 such runs would find a true" in among["sentence"]
+    assert "would have seen" not in among["sentence"]
+
+
+def test_a_run_that_sees_nothing_and_few_papers_are_said(tmp_path: Path) -> None:
+    """Nothing differs by more than 100 points; an interval over two papers is no 95 %."""
+    run = make_run(tmp_path / "run", {"a": "10", "b": "01"}, "pq")
+    text = " ".join(compare(run).out.split())
+    assert "it would take more than 100 points: this run can see nothing" in text
+    assert "The interval rests on 2 papers: with fewer than 8 in common it is too narrow." in text
+    assert "too narrow" not in compare(GEMINI, O3).out
+
+
 def test_several_pairs_are_adjusted_and_one_can_be_the_baseline(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", {"a": "11111110", "b": "10000000", "c": "01100110"}, "pqrstuvw")
     every = compare(run, "--json").document["pairs"]
@@ -319,6 +344,7 @@ def test_files_are_written_in_the_form_of_their_name(tmp_path: Path) -> None:
     for word in ("toprule", "midrule", "bottomrule", "begin{tabular}", "end{tabular}", "begin{table}", "end{table}"):
         assert tex.count(f"\\{word}") >= 2
     assert "+5.2 [$-$1.6, +12.4]" in tex
+    assert "published or imported, not measured by rcb-agent" in tex
 
 
 def test_latex_rows_have_as_many_cells_as_columns(tmp_path: Path) -> None:

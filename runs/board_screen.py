@@ -109,12 +109,19 @@ def _notes(document: Json) -> list[str]:
     draws, safe, hard = document["bootstrap"], document["safe"], document["hard"]
     counts = {"papers": len(safe["papers"]), "outermost": document["outermost"]["tasks"]}
     lines = _LEGEND.format(draws=draws, safe=safe, hard=hard, **counts).splitlines()
-    alike: dict[tuple[str, str], list[str]] = {}
-    for arm in document["arms"]:
-        alike.setdefault((arm["run"], _arm_note(arm)), []).append(f"{_mark(arm)} {arm['arm']}")
-    for (run, note), arms in alike.items():
-        lines.append(f"{arms[0] if len(arms) == 1 else f'{len(arms)} arms'} of run {run}: {note}")
+    lines += _arm_lines(document["arms"])
     return [*lines, *(f"left out: {item['id']}: {item['reason']}" for item in document["left_out"])]
+
+
+def _arm_lines(arms: Iterable[Json]) -> list[str]:
+    """Return a line per arm, or per run whose arms have the same to be said of them."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for arm in arms:
+        alike.setdefault((arm["run"], _arm_note(arm)), []).append(f"{_mark(arm)} {arm['arm']}")
+    return [
+        f"{names[0] if len(names) == 1 else f'{len(names)} arms'} of run {run}: {note}"
+        for (run, note), names in alike.items()
+    ]
 
 
 def _arm_note(arm: Json) -> str:
@@ -207,5 +214,6 @@ def _latex_table(document: Json, records: Sequence[Json], label: str) -> LatexTa
         notes=(
             "Scaled: weighted by lines, with its interval over papers",
             f"({draws['resamples']} resamples, seed {draws['seed']}); outermost, safe, hard: scaled, over parts.",
+            *(f"{line}." for line in _arm_lines(record for record in records if "arm" in record)),
         ),
     )

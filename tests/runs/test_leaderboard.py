@@ -155,6 +155,14 @@ def test_csv_has_a_line_per_model_and_arm(tmp_path: Path) -> None:
     assert float(lines[1]["pass_rate"]) == 100
 
 
+def test_what_an_arm_is_stands_in_latex_too(tmp_path: Path) -> None:
+    """A scripted or partial arm in a paper's table is called so."""
+    run = make_run(tmp_path / "run", dict.fromkeys(DYT, "passed"), model="scripted/demo")
+    tex = rcb_agent_within("leaderboard", "--run", run, "--latex").out
+    assert f"covers {len(DYT)} tasks" in tex
+    assert "scripted, not a language model" in tex
+
+
 def test_the_latex_table_holds_every_line_of_the_board(tmp_path: Path) -> None:
     """A row per model with as many cells as columns, written to the file by its suffix."""
     done = rcb_agent_within("leaderboard", "--top", "5", "--out", tmp_path / "board.tex")

@@ -41,12 +41,14 @@ TOOL_NAMES = tuple(TOOLS)
 DEFAULT_TOOLS = TOOL_NAMES
 
 
-def select_tools(tools: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the named tools (none named: the default ones) less ``without``, in the order of TOOL_NAMES.
+def select_tools(tools: Sequence[str] | None = None, without: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the named tools (None: the default ones) less ``without``, in the order of TOOL_NAMES.
 
     Raises UsageError for an unknown name, and when no tool is left: an agent that can do nothing is a mistake.
     """
-    unknown = sorted({name for name in (*tools, *without) if name not in TOOLS})
+    if tools is not None and not tools:
+        raise UsageError("--tools names no tool: name at least one, or choose an agent without tools, such as direct")
+    unknown = sorted({name for name in (*(tools or ()), *without) if name not in TOOLS})
     if unknown:
         raise UsageError(f"unknown tool {', '.join(map(repr, unknown))}; known: {', '.join(TOOL_NAMES)}")
     chosen = tools or DEFAULT_TOOLS

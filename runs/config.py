@@ -227,7 +227,7 @@ def _make_arm(fields: dict[str, Any]) -> Arm:
         id=_check_id(fields.get("name") or default_arm_id(name, model)),
         agent=name,
         model=model,
-        tools=select_tools(fields.get("tools") or (), fields.get("without") or ()) if has_tools else (),
+        tools=select_tools(fields.get("tools"), fields.get("without") or ()) if has_tools else (),
         paper=_check_choice("paper", paper, ("prompt", "file", "none")),
         prompt="standard" if control else _check_prompt(name, fields.get("prompt") or "standard"),
         context="full" if control else _check_context(fields),

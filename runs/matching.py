@@ -55,7 +55,9 @@ def _mean(records: Sequence[Json], by: str, where: str) -> float | int:
         raise UsageError(f"{where}: its {by} are unknown, so they cannot be matched: use --match-by {hint}")
     mean = fmean(amount for amount in amounts if amount is not None)
     if by == "dollars" and mean <= 0:
-        raise UsageError(f"{where}: it cost nothing there, and a budget of 0 asks nothing: use --match-by tokens or steps")
+        raise UsageError(
+            f"{where}: it cost nothing there, and a budget of 0 asks nothing: use --match-by tokens or steps"
+        )
     return mean if by == "dollars" else max(1, round(mean))
 
 

@@ -189,7 +189,7 @@ def test_null_stands_for_an_optional_argument_that_is_left_out(tmp_path: Path) -
 
 def test_a_tool_that_is_switched_off_does_not_answer(tmp_path: Path) -> None:
     """An ablation takes the tool away, not only its description."""
-    toolbox = Toolbox(select_tools((), ("run_python",)), open_sample(tmp_path))
+    toolbox = Toolbox(select_tools(None, ("run_python",)), open_sample(tmp_path))
     assert "run_python" not in [spec["function"]["name"] for spec in toolbox.specs()]
     result = toolbox.call(call("run_python", code="print(1)"))
     assert result.error
@@ -199,7 +199,7 @@ def test_a_tool_that_is_switched_off_does_not_answer(tmp_path: Path) -> None:
 def test_unknown_tool_names_are_refused_by_name() -> None:
     """A misspelt ablation must not run as the full arm."""
     with pytest.raises(UsageError, match=r"'runtests'.*run_tests"):
-        select_tools((), ("runtests",))
+        select_tools(None, ("runtests",))
     with pytest.raises(UsageError, match="'bash'"):
         select_tools(("bash",))
     assert select_tools(("submit", "list_files")) == ("list_files", "submit")

@@ -46,7 +46,7 @@ class Demo(DemoModel):
 def play(root: Path, behaviour: str, without: tuple[str, ...] = (), max_steps: int = 20) -> tuple[Solution, Log, Any]:
     workspace = open_sample(root)
     session, log = make_session(
-        Demo(SCRIPTS[behaviour]), workspace, budget=Budget(max_steps), tools=select_tools((), without)
+        Demo(SCRIPTS[behaviour]), workspace, budget=Budget(max_steps), tools=select_tools(None, without)
     )
     solution = ReactAgent().solve(PROBLEM, session)
     text = (root / "model.py").read_text()

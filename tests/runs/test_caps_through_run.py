@@ -65,6 +65,7 @@ def test_a_run_ends_at_its_cap_and_goes_on_with_a_higher_one(tmp_path: Path) -> 
         (("--model", "openai/nobody", "--max-cost", "1"), "--price"),
         (("--model", "openai/nobody", "--run-max-cost", "1"), "--price"),
         (("--max-cost", "0"), "--max-cost 0: ends every trial before its first call"),
+        (("--tools", ""), "--tools names no tool: name at least one"),
         (("--max-cost", "inf"), "--max-cost must be a number"),
         (("--run-max-cost", "nan"), "'nan' is not a number of dollars"),
         (("--run-max-cost", "inf"), "'inf' is not a number of dollars"),

@@ -13,6 +13,7 @@ from rich.text import Text
 from rcb_agent.errors import UsageError
 from rcb_agent.runs.base import Json
 from rcb_agent.runs.curves import UNITS, draw_curves
+from rcb_agent.runs.output import choose_form
 from rcb_agent.runs.reader import RunReader, find_run
 from rcb_agent.runs.scratch import claim_scratch
 from rcb_agent.runs.screen import open_console, visible
@@ -26,6 +27,7 @@ _FORMATS = (".png", ".pdf", ".svg")
 
 def print_curve(options: Mapping[str, Any]) -> None:
     """Grade what is not graded yet and print, write or plot the curves. Raises UsageError."""
+    choose_form({key: options[key] for key in ("as_json", "as_csv")})  # one at most, before anything is graded
     check_plot(options["plot"])
     reader = RunReader(find_run(options["run_id"], options["results"]))
     _check_arms(reader, options["arms"])

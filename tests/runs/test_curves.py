@@ -117,6 +117,8 @@ def _check_views(folder: Path) -> None:
     assert "tokens unknown, not drawn: react@scripted-demo, direct@scripted-demo, blind" in screen.out
     assert "a script, not a language model" in screen.out
     assert (folder / "c.png").read_bytes().startswith(b"\x89PNG")
+    both = rcb_agent_within("curve", folder / "run", "--csv", "--json")
+    assert (both.code, both.out, "choose one" in both.err) == (2, "", True)
     csv = rcb_agent_within("curve", folder / "run", "--csv").out.splitlines()
     assert csv[0].startswith("arm,kind,by,x,")
     assert "react@scripted-demo,curve,tokens,unknown,,,," in csv

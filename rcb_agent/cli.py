@@ -280,7 +280,7 @@ def show(**options: Any) -> None:
       rcb-agent show latest
       rcb-agent show latest --errors
       rcb-agent show latest --by size
-      rcb-agent show latest 'silt/filling of the last block'
+      rcb-agent show RUN 'silt/filling of the last block'      a task of that run
     """  # noqa: D301 - \b is click's mark for text that keeps its lines
     from rcb_agent.runs.inspection import show
 

@@ -29,13 +29,13 @@ def leaderboard(**options: Any) -> None:
     """Show the 32 published models of ResearchCodeBench, recomputed from their passes, with arms of yours beside them.
 
     Needs no pulled suite. An arm over only some of the tasks is marked partial, and set beside the published models
-    over the same tasks.
+    over the same tasks. RUN is a run over researchcodebench (or some of its tasks), its id's beginning, or latest.
 
     \b
     Examples:
       rcb-agent leaderboard --top 10
-      rcb-agent leaderboard --run latest --run results/other:react@openai-gpt-4.1
-      rcb-agent leaderboard --run latest --safe --cutoff openai/new-model=2024-11
+      rcb-agent leaderboard --run RUN --run results/other:react@openai-gpt-4.1
+      rcb-agent leaderboard --run RUN --safe --cutoff openai/new-model=2024-11
       rcb-agent leaderboard --top 10 --out table.tex
     """  # noqa: D301 - \b is click's mark for text that keeps its lines
     from rcb_agent.runs.board_screen import show_board

@@ -81,6 +81,13 @@ def test_another_papers_mistake_is_not_this_ones(tmp_path: Path) -> None:
     assert rcb_agent("tasks", "check", root / "good", "--static", cwd=root).code == 0
 
 
+def test_an_unknown_sandbox_is_refused_whatever_is_in_the_cache(tmp_path: Path) -> None:
+    """A usage error, also where nothing would be run."""
+    done = rcb_agent("tasks", "check", tmp_path, "--static", "--sandbox", "nope", cwd=tmp_path)
+    assert done.code == 2
+    assert "'nope' is not one of" in done.err
+
+
 @pytest.mark.sandbox
 def test_tests_that_find_nothing_out_are_named_at_the_blank(tmp_path: Path) -> None:
     """An answer that nobody needs and one that may be anything are errors; so is gold code that fails."""

@@ -149,6 +149,19 @@ def test_verdicts_are_found_by_content(
     assert known_verdicts(["0" * 64]) == {}
 
 
+@pytest.mark.usefixtures("done")
+def test_a_record_without_its_depth_gets_it_and_nothing_is_tried_again(suite: Path, cache: dict[str, str]) -> None:
+    """Records of before count for little until the same command has read them."""
+    folder = Path(cache["RCB_AGENT_CACHE"]) / "validation"
+    kept = [(path, json.loads(path.read_text())) for path in sorted(folder.glob("*.json"))]
+    strong = [(path, record) for path, record in kept if record["paper"] == "strong"]
+    for path, record in strong:
+        path.write_text(json.dumps({key: value for key, value in record.items() if key != "depth"}))
+    again = rcb_agent("tasks", "validate", "--suite", suite, "--tasks", "strong/*", "--json", cwd=suite, env=cache)
+    assert (again.code, again.document["cached"]) == (0, 2), again.err
+    assert [json.loads(path.read_text()) for path, _ in strong] == [record for _, record in strong]
+
+
 def test_an_interrupted_validation_goes_on(suite: Path, cache: dict[str, str], tmp_path: Path) -> None:
     """Ctrl-C after the first task: what is done is kept, and read the next time."""
     own = {**cache, "RCB_AGENT_CACHE": str(tmp_path)}

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rcb_agent.scoring.form import Trace, form_of
+from rcb_agent.scoring.form import Again, Trace, form_of
 from rcb_agent.scoring.gold_form import agrees, first_difference, stable_part
 from rcb_agent.scoring.split import SplitGrader
 from tests.scoring.support import SANDBOXED, grade_text, make_task
@@ -33,7 +33,7 @@ AGREEING: list[tuple[Any, Any]] = [
     (np.int64(3), 3),
     (np.bool_(1), True),
     ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
-    (iter([1.0]), [2.0]),
+    (Again([1.0]), [2.0]),
     ([(1.0, 2)], ([3.0, 2],)),
     (b"abc", b"xyz"),
     (0.0, 0),
@@ -50,7 +50,7 @@ AGREEING: list[tuple[Any, Any]] = [
     ({1: 0.5, 2: 0.5}, {2.0: 1, 1.0: 0}),
     ({1.0, 2.5}, {2.5, 1}),
     ({0.1, 0.9}, {0.100001, 1.0}),
-    (iter([0.0, 1.0]), iter([0, 1])),
+    (Again([0.0, 1.0]), Again([0, 1])),
     ([0.5] * 5000, [0, 1.5] * 2500),
     (list(range(5000)), [float(n) for n in range(5000)]),
     ([[n, n / 7] for n in range(1000)], [(n, n) for n in range(1000)]),

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,22 +121,24 @@ def test_own_tests_are_written_once_after_the_first_draft(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("budget", "stop", "steps"),
+    ("caps", "stop", "steps"),
     [
-        (Budget(max_steps=2), "max_steps", 2),
-        (Budget(max_tokens=31), "max_tokens", 3),
-        (Budget(max_cost=0.5), "max_cost", 2),
-        (Budget(max_tokens=1), "max_tokens", 1),
-        (Budget(max_seconds=0), "max_seconds", 0),
-        (Budget(max_cost=0), "max_cost", 0),
+        ({"max_steps": 2}, "max_steps", 2),
+        ({"max_tokens": 31}, "max_tokens", 3),
+        ({"max_cost": 0.5}, "max_cost", 2),
+        ({"max_tokens": 1}, "max_tokens", 1),
+        ({"max_seconds": 0}, "max_seconds", 0),
+        ({"max_cost": 0}, "max_cost", 0),
     ],
 )
 def test_a_budget_ends_it_and_the_best_so_far_is_handed_in(
-    tmp_path: Path, budget: Budget, stop: str, steps: int
+    tmp_path: Path, caps: dict[str, Any], stop: str, steps: int
 ) -> None:
     """Looked at before each call, so one call at most goes beyond; with no draft the blank stays empty."""
-    drafts = [fence(f"    return {n}") for n in (3, 2, 1, 0)]
-    solution, _, talker = play(BestOfNAgent(), tmp_path, drafts, budget=budget, n=None)
+    drafts = [
+        fence(f"    return {n}") for n in (3, 2, 1, 0)
+    ]  # a Budget's clock runs from its making: not at collection
+    solution, _, talker = play(BestOfNAgent(), tmp_path, drafts, budget=Budget(**caps), n=None)
     assert (solution.stop, solution.steps, len(talker.asked)) == (stop, steps, steps)
     assert ("return 3" in body(solution)) == bool(steps)
 

@@ -20,7 +20,6 @@ from rcb_agent.cli_options import Dollars
 from rcb_agent.cli_options import as_json as _as_json
 from rcb_agent.cli_options import cold as _cold
 from rcb_agent.cli_options import docker_base as _docker_base
-from rcb_agent.cli_options import filters as _filters
 from rcb_agent.cli_options import results as _results
 from rcb_agent.cli_options import suite as _suite
 from rcb_agent.cli_options import views as _views
@@ -28,7 +27,7 @@ from rcb_agent.cli_preview import add_previews, with_preset
 from rcb_agent.cli_published import import_upstream, leaderboard
 from rcb_agent.cli_records import regrade, verify
 from rcb_agent.cli_runtimes import env
-from rcb_agent.cli_tasks import add_task_commands
+from rcb_agent.cli_tasks import tasks
 from rcb_agent.errors import RcbAgentError
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -298,102 +297,6 @@ def diff(**options: Any) -> None:
     show_diff(options)
 
 
-@cli.group()
-def tasks() -> None:
-    """List, show, pull, audit, validate and write tasks."""
-
-
-@tasks.command("list")
-@_suite
-@click.option("--tasks", "patterns", multiple=True, metavar="PATTERN", help="Only tasks whose id fits; repeatable.")
-@_filters
-@_as_json
-def list_tasks(**options: Any) -> None:
-    """List the tasks of a suite with size, depth, venue and dates, and whether a model can have read the paper.
-
-    \b
-    Examples:
-      rcb-agent tasks list --suite researchcodebench --safe-for gpt-4.1 --outermost
-      rcb-agent tasks list --suite researchcodebench --hard --ids
-    """  # noqa: D301
-    from rcb_agent.runs.listing import print_tasks
-
-    sys.exit(print_tasks(options))
-
-
-@tasks.command("show")
-@click.argument("task_id", metavar="ID")
-@_suite
-@click.option("--answer", is_flag=True, help="Also what no agent may see: gold code, hidden tests, references.")
-@_as_json
-def show_task(**options: Any) -> None:
-    """Show what an agent sees of a task.
-
-    \b
-    rcb-agent tasks show 'PAPER/the blank'
-    """  # noqa: D301
-    from rcb_agent.runs.inspection import print_task
-
-    print_task(options)
-
-
-@tasks.command("validate")
-@_suite
-@click.option("--tasks", "patterns", multiple=True, metavar="PATTERN", help="Only tasks whose id fits; repeatable.")
-@click.option("--quick", is_flag=True, help="Gold once, two mutants, no trivial answers.")
-@click.option("--mutants", type=click.IntRange(0, 10_000), help="Mutants of each blank.  [default: 5]")
-@click.option("--afresh", is_flag=True, help="Try again what is in the cache.")
-@click.option("--strict", is_flag=True, help="Exit 3 when a task is not sound.")
-@click.option(
-    "--sandbox", type=click.Choice(["bubblewrap", "docker"]), default="bubblewrap", show_default=True, help="Where."
-)
-@click.option("--workers", type=click.IntRange(1, 512), help="Tasks at once.  [default: one per core]")
-@_as_json
-def validate_tasks(**options: Any) -> None:
-    """Find out what the hidden tests of each task are worth.
-
-    The gold code runs in fresh processes with other hash seeds; then an empty answer, zeros, a constant, the input handed
-    back, and mutants of the gold code must all fail. Interrupted, the same command goes on.
-
-    \b
-    sound: so it is     weak: something wrong passes     vacuous: an empty blank passes
-    flaky: the gold code passes sometimes                broken: it never does
-    \b
-    Exit codes: 0 done; 1 some tasks could not be measured; 3 a faulty paper, or with --strict a task that is not sound.
-    \b
-    Examples:
-      rcb-agent tasks validate
-      rcb-agent tasks validate --suite researchcodebench --tasks 'minp/*' --json
-      rcb-agent tasks validate --suite ./my-suite --quick --strict
-    """  # noqa: D301
-    from rcb_agent.runs.validating import validate
-
-    sys.exit(validate(options))
-
-
-@tasks.command("pull")
-@click.argument("name", metavar="SUITE")
-@click.option("--from", "source", metavar="PATH|URL", help="A clone, a bare mirror or another address.")
-@click.option("--commit", metavar="SHA", help="Another commit than the published one: differences are warnings then.")
-@click.option("--force", is_flag=True, help="Pull again although it is there.")
-@_as_json
-def pull_tasks(**options: Any) -> None:
-    """Fetch a suite that is not shipped, and check each of its tasks by id and size.
-
-    \b
-    Examples:
-      rcb-agent tasks pull researchcodebench
-      rcb-agent tasks pull researchcodebench --from ~/ResearchCodeBench
-      rcb-agent run --suite researchcodebench --tasks 'LEN/*' --agent oracle --agent null
-    """  # noqa: D301
-    from rcb_agent.runs.pulling import pull
-
-    pull(options)
-
-
-add_task_commands(tasks)
-
-
 @cli.command()
 @click.option(
     "--images", is_flag=True, help="Also the images of runtimes, built again by `env build --sandbox docker`."
@@ -430,6 +333,7 @@ cli.add_command(import_upstream)
 cli.add_command(regrade)
 cli.add_command(verify)
 cli.add_command(env)
+cli.add_command(tasks)
 
 
 def _finish(document: dict[str, Any], options: dict[str, Any]) -> NoReturn:

@@ -1,20 +1,107 @@
-"""The commands around whole suites: ``tasks audit``, and for authors ``tasks new`` and ``tasks check``."""
+"""The commands about tasks: what there is, what it is worth, where its answers lie, and for authors how to add some."""
 
 import sys
 from typing import Any
 
 import click
 
-from rcb_agent.cli_options import as_json, suite
+from rcb_agent.cli_options import as_json, filters, suite
 
 
-def add_task_commands(group: click.Group) -> None:
-    """Add them to the group ``tasks``."""
-    for command in (audit, new, check):
-        group.add_command(command)
+@click.group()
+def tasks() -> None:
+    """List, show, pull, audit, validate and write tasks."""
 
 
-@click.command()
+@tasks.command("list")
+@suite
+@click.option("--tasks", "patterns", multiple=True, metavar="PATTERN", help="Only tasks whose id fits; repeatable.")
+@filters
+@as_json
+def list_tasks(**options: Any) -> None:
+    """List the tasks of a suite with size, depth, venue and dates, and whether a model can have read the paper.
+
+    \b
+    Examples:
+      rcb-agent tasks list --suite researchcodebench --safe-for gpt-4.1 --outermost
+      rcb-agent tasks list --suite researchcodebench --hard --ids
+    """  # noqa: D301
+    from rcb_agent.runs.listing import print_tasks
+
+    sys.exit(print_tasks(options))
+
+
+@tasks.command("show")
+@click.argument("task_id", metavar="ID")
+@suite
+@click.option("--answer", is_flag=True, help="Also what no agent may see: gold code, hidden tests, references.")
+@as_json
+def show_task(**options: Any) -> None:
+    """Show what an agent sees of a task.
+
+    \b
+    rcb-agent tasks show 'PAPER/the blank'
+    """  # noqa: D301
+    from rcb_agent.runs.inspection import print_task
+
+    print_task(options)
+
+
+@tasks.command("validate")
+@suite
+@click.option("--tasks", "patterns", multiple=True, metavar="PATTERN", help="Only tasks whose id fits; repeatable.")
+@click.option("--quick", is_flag=True, help="Gold once, two mutants, no trivial answers.")
+@click.option("--mutants", type=click.IntRange(0, 10_000), help="Mutants of each blank.  [default: 5]")
+@click.option("--afresh", is_flag=True, help="Try again what is in the cache.")
+@click.option("--strict", is_flag=True, help="Exit 3 when a task is not sound.")
+@click.option(
+    "--sandbox", type=click.Choice(["bubblewrap", "docker"]), default="bubblewrap", show_default=True, help="Where."
+)
+@click.option("--workers", type=click.IntRange(1, 512), help="Tasks at once.  [default: one per core]")
+@as_json
+def validate_tasks(**options: Any) -> None:
+    """Find out what the hidden tests of each task are worth.
+
+    The gold code runs in fresh processes with other hash seeds; then an empty answer, zeros, a constant, the input handed
+    back, and mutants of the gold code must all fail. Interrupted, the same command goes on.
+
+    \b
+    sound: so it is     weak: something wrong passes     vacuous: an empty blank passes
+    flaky: the gold code passes sometimes                broken: it never does
+    \b
+    Exit codes: 0 done; 1 some tasks could not be measured; 3 a faulty paper, or with --strict a task that is not sound.
+    \b
+    Examples:
+      rcb-agent tasks validate
+      rcb-agent tasks validate --suite researchcodebench --tasks 'minp/*' --json
+      rcb-agent tasks validate --suite ./my-suite --quick --strict
+    """  # noqa: D301
+    from rcb_agent.runs.validating import validate
+
+    sys.exit(validate(options))
+
+
+@tasks.command("pull")
+@click.argument("name", metavar="SUITE")
+@click.option("--from", "source", metavar="PATH|URL", help="A clone, a bare mirror or another address.")
+@click.option("--commit", metavar="SHA", help="Another commit than the published one: differences are warnings then.")
+@click.option("--force", is_flag=True, help="Pull again although it is there.")
+@as_json
+def pull_tasks(**options: Any) -> None:
+    """Fetch a suite that is not shipped, and check each of its tasks by id and size.
+
+    \b
+    Examples:
+      rcb-agent tasks pull researchcodebench
+      rcb-agent tasks pull researchcodebench --from ~/ResearchCodeBench
+      rcb-agent run --suite researchcodebench --tasks 'LEN/*' --agent oracle --agent null
+    """  # noqa: D301
+    from rcb_agent.runs.pulling import pull
+
+    pull(options)
+
+
+@tasks.command()
 @suite
 @click.option("--tasks", "patterns", multiple=True, metavar="PATTERN", help="Only tasks whose id fits; repeatable.")
 @click.option(
@@ -36,7 +123,7 @@ def audit(**options: Any) -> None:
     sys.exit(print_audit(options))
 
 
-@click.command()
+@tasks.command()
 @click.argument("paper", metavar="PAPER")
 @click.option(
     "--from", "sources", multiple=True, required=True, metavar="FILE", help="Code that will hold blanks; repeatable."
@@ -66,7 +153,7 @@ def new(**options: Any) -> None:
     make_paper(options)
 
 
-@click.command()
+@tasks.command()
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False))
 @click.option("--static", is_flag=True, help="Run nothing: only schemas, markers, places to fill in, leaks.")
 @click.option("--quick", is_flag=True, help="Gold once, two mutants of each blank, no trivial answers.")

@@ -25,15 +25,12 @@ _RATE_PAIRS = ("pass_rate", "pass_rate_upper", "scaled_pass_rate", "scaled_pass_
 
 @dataclass(frozen=True, slots=True)
 class CompareRequest:
-    """What is asked for: ``against`` is the arm with which all others are compared, "" = all pairs; ``sound`` are the tasks
-    that count as sound, None = those of the suite's validation.
-    """
+    """What is asked for: ``against`` is the arm with which all others are compared, "" = all pairs."""
 
     arms: tuple[str, ...]
     results: Path = Path("results")
     against: str = ""
     force: bool = False
-    sound: frozenset[str] | None = None
     bootstrap: Bootstrap = BOOTSTRAP
 
 
@@ -73,7 +70,7 @@ def _shorten(value: Any, limit: int = 40) -> str:
 
 
 def _document(contestants: Sequence[Contestant], request: CompareRequest) -> Json:
-    sound = find_sound_tasks(contestants) if request.sound is None else request.sound
+    sound = find_sound_tasks(contestants)
     views = dict(_views(contestants, sound))
     whole = views[HEADLINE]
     if not whole.tasks:
@@ -137,9 +134,12 @@ def _pairs(contestants: Sequence[Contestant], against: str) -> list[tuple[str, s
     ids = [one.id for one in contestants]
     if not against:
         return [(one, other) for place, one in enumerate(ids) for other in ids[place + 1 :]]
-    if against not in ids:
+    fitting = [
+        one for one in ids if against == one or against.endswith(f":{one}")
+    ]  # RUN:ARM and published:NAME as well
+    if len(fitting) != 1:
         raise UsageError(f"--against {against!r}: is none of these arms: {', '.join(ids)}")
-    return [(one, against) for one in ids if one != against]
+    return [(one, fitting[0]) for one in ids if one != fitting[0]]
 
 
 def _describe_pair(place: int, known: Mapping[tuple[str, str], Sequence[Comparison]]) -> Json:

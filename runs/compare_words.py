@@ -153,6 +153,10 @@ def list_remarks(document: Json, contestants: Sequence[Contestant]) -> list[str]
     lines += _attempts(document)
     if document["sound_tasks"] is None:
         lines.append("Sound tasks only: not known, this suite has not been validated.")
+    elif document["sound_tasks"] < document["tasks"]:
+        lines.append(
+            f"Sound tasks only: {document['sound_tasks']} of {document['tasks']}; the others are not sound, or not validated."
+        )
     return lines + list_arm_remarks(contestants)
 
 

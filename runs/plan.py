@@ -49,9 +49,11 @@ _DISPLAY = (
         f"runs/{name}.py"
         for name in ("curves", "curve_screen", "snapshot_grading", "ablation", "ablation_arms", "tool_use")
     ),
-    *(f"runs/{name}.py" for name in ("soundness", "validation", "validation_screen", "validating")),
+    *(f"runs/{name}.py" for name in ("soundness", "depth", "validation", "validation_screen", "validating")),
+    *(f"runs/{name}.py" for name in ("compare", "compare_words", "compare_screen", "compare_text", "compare_tables")),
+    *(f"runs/{name}.py" for name in ("contestants", "breakdowns", "copies", "failures", "latex", "output")),
     *(f"tasks/{name}.py" for name in ("published", "cutoffs", "contamination", "mutants", "trivial")),
-    "scoring/intervals.py",
+    *(f"scoring/{name}.py" for name in ("intervals", "comparison", "clustered", "simulation", "error_classes")),
     "environments/package_index.py",
 )
 

@@ -86,9 +86,19 @@ def _remarks(document: Json) -> list[str]:
     ]
     remarks += [line for arm in document["arms"] if (line := _flag_line(arm))]
     remarks += [line for arm in document["arms"] for line in _gate_remarks(arm)]
+    remarks += _sound_remarks(document)
     if document["faults"]:
         remarks.append(f"{len(document['faults'])} faults in papers of the suite: those papers are left out")
     return remarks
+
+
+def _sound_remarks(document: Json) -> list[str]:
+    """Say over how many tasks the sound rate is, where that is not all of them."""
+    sound, tasks = document["sound_tasks"], document["arms"][0]["tasks"] if document["arms"] else 0
+    if sound is None or sound == tasks:
+        return []
+    missing = f", {count} not validated (tasks validate)" if (count := document["not_validated"]) else ""
+    return [f"sound: over {sound} of {tasks} tasks{missing}"]
 
 
 def moves_table(moves: list[Json]) -> Table:

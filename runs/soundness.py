@@ -26,11 +26,19 @@ def records_folder() -> Path:
 
 def sound_tasks(facts: Mapping[str, Json]) -> frozenset[str] | None:
     """Return which tasks of a run (its ``task_facts``) are known to be sound; None where none of them was validated."""
+    return only_sound(task_verdicts(facts))
+
+
+def only_sound(known: Mapping[str, str]) -> frozenset[str] | None:
+    """Return the sound ones of tasks with known verdicts; None where none is known."""
+    return frozenset(task for task, verdict in known.items() if verdict == SOUND) if known else None
+
+
+def task_verdicts(facts: Mapping[str, Json]) -> dict[str, str]:
+    """Return what is known of the tasks of a run (its ``task_facts``): task -> verdict, for those that were validated."""
     digests = {task: str(fact["digest"]) for task, fact in facts.items() if "digest" in fact}
     known = known_verdicts(digests.values())
-    if not known:
-        return None
-    return frozenset(task for task, digest in digests.items() if known.get(digest) == SOUND)
+    return {task: known[digest] for task, digest in digests.items() if digest in known}
 
 
 def known_verdicts(digests: Iterable[str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from rcb_agent.runs.cheats import summarise_cheats
 from rcb_agent.runs.flags import kind_of
 from rcb_agent.runs.reader import GradeKey, RunReader
 from rcb_agent.runs.setups import describe_setup
-from rcb_agent.runs.soundness import sound_tasks
+from rcb_agent.runs.soundness import only_sound, task_verdicts
 from rcb_agent.scoring.base import NOT_MEASURED, SCOPES, UNPROTECTED
 from rcb_agent.scoring.metrics import Row, outermost, pass_at_k_rates, summarise
 
@@ -31,7 +31,8 @@ class _Records:
 
 def summarise_run(reader: RunReader) -> Json:
     """Return the document that ``--json`` prints: rates in percent, ``cost`` null when unknown."""
-    sound = sound_tasks(reader.run["task_facts"])
+    known = task_verdicts(reader.run["task_facts"])
+    sound = only_sound(known)
     records = _Records(reader.trials(), _own_grades(reader), reader.cost_of_tries(), sound)
     arms = [_summarise_arm(reader, arm, records) for arm in reader.config["arms"]]
     return {
@@ -43,6 +44,7 @@ def summarise_run(reader: RunReader) -> Json:
         "faults": reader.run["faults"],
         "imported": reader.run.get("imported"),
         "sound_tasks": None if sound is None else len(sound),
+        "not_validated": len(reader.config["tasks"]) - len(known),
         "arms": arms,
     }
 

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -110,7 +110,7 @@ def validate_tasks(
         "depth": asdict(depth),
         "seconds": round(time.monotonic() - started, 3),
         "cached": crew.cached,
-        "verdicts": {name: count_verdict(records, name) for name in (*VERDICTS, NOT_MEASURED)},
+        "verdicts": dict.fromkeys((*VERDICTS, NOT_MEASURED), 0) | Counter(record["verdict"] for record in records),
         "records": str(records_folder()),
         "tasks": records,
     }
@@ -126,11 +126,6 @@ def split_runtimes(tasks: Sequence[Task], pythons: Pythons) -> tuple[dict[str, R
         except RcbAgentError as fault:
             missing[task.problem.runtime] = str(fault)
     return found, missing
-
-
-def count_verdict(records: Iterable[Json], verdict: str) -> int:
-    """Count the tasks with a verdict."""
-    return Counter(record["verdict"] for record in records)[verdict]
 
 
 class _Crew:

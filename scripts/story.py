@@ -3,6 +3,7 @@
 Lines after the last table or plot of an output are cut, which ``...`` says. Takes some minutes.
 """
 
+import argparse
 import re
 import shlex
 import subprocess
@@ -50,6 +51,8 @@ def cut(output: str) -> str:
 
 
 def main() -> None:
+    """Run every command and write what it prints."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     text = STORY.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         for block in find_blocks(text):

@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,13 @@ import pytest
 
 from rcb_agent.runs.base import Arm, trial_name
 from rcb_agent.runs.compare import CompareRequest, make_comparison
+from rcb_agent.runs.depth import FULL
 from rcb_agent.runs.latex import escape_latex
+from rcb_agent.runs.reader import RunReader
+from rcb_agent.runs.screen import run_table
+from rcb_agent.runs.soundness import records_folder
 from rcb_agent.runs.store import open_store
+from rcb_agent.runs.summary import summarise_run
 from tests.runs.command import Done
 from tests.runs.command import rcb_agent_within as rcb_agent
 from tests.runs.conftest import config, grade_record, trial_record
@@ -33,7 +39,10 @@ def make_run(path: Path, arms: Mapping[str, str], papers: str, *, attempts: int 
     dollars, 110 tokens, 2 steps, 3 seconds.
     """
     tasks = [f"{paper}/{place}" for place, paper in enumerate(papers)]
-    facts = {task: {"paper": task[0], "loc": 2, "depth": place % 2} for place, task in enumerate(tasks)}
+    facts = {
+        task: {"paper": task[0], "loc": 2, "depth": place % 2, "digest": f"{place:064x}"[::-1]}
+        for place, task in enumerate(tasks)
+    }
     made = tuple(Arm(name, "react", "scripted/demo", max_steps=10 + n) for n, name in enumerate(arms))
     settings = config(tasks=tuple(tasks), arms=made, attempts=attempts, **changes)
     with open_store(path, settings, {"task_facts": facts, "faults": []}, path.parent) as store:
@@ -223,15 +232,32 @@ def test_pass_at_k_is_shown_for_ks_that_all_arms_have(tmp_path: Path) -> None:
     assert any("pass@k is shown up to k = 2" in line for line in both["remarks"])
 
 
-def test_sound_tasks_are_a_line_of_their_own_once_they_are_known(tmp_path: Path) -> None:
-    """In both scopes and beside each arm; without a validation the document says that it is not known."""
+def validate(verdicts: Mapping[int, str]) -> None:
+    """Leave records of a full validation: task number -> verdict."""
+    records_folder().mkdir(parents=True)
+    for place, verdict in verdicts.items():
+        digest = f"{place:064x}"[::-1]
+        record = {"digest": digest, "time": 1, "verdict": verdict, "depth": asdict(FULL)}
+        (records_folder() / f"{digest[:32]}.0.json").write_text(json.dumps(record))
+
+
+def test_sound_tasks_are_a_line_of_their_own_once_they_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In both scopes and beside each arm, with their number; without a validation the document says that it is not known."""
+    monkeypatch.setenv("RCB_AGENT_CACHE", str(tmp_path / "cache"))
     run = make_run(tmp_path / "run", {"a": "1100", "b": "0001"}, "ppqq")
-    document = make_comparison(CompareRequest((str(run),), sound=frozenset({"p/0", "q/2"})))
+    unknown = compare(run, "--json").document
+    validate({0: "sound", 1: "weak", 2: "sound"})
+    document = make_comparison(CompareRequest((str(run),)))
     views = {(view["scope"], view["view"]): view for view in document["pairs"][0]["views"]}
     assert (views["diff", "sound"]["tasks"], views["blank", "sound"]["plain"]["difference"]) == (2, 50.0)
     assert document["arms"][0]["scopes"]["diff"]["sound"]["passed"] == 1
     assert document["sound_tasks"] == 2
-    unknown = compare(run, "--json").document
+    assert any("Sound tasks only: 2 of 4" in line for line in document["remarks"])
+    summary = summarise_run(RunReader(run))
+    assert (summary["sound_tasks"], summary["not_validated"]) == (2, 1)
+    assert "sound: over 2 of 4 tasks, 1 not validated" in str(run_table(summary).caption)
     assert unknown["sound_tasks"] is None
     assert any("Sound tasks only: not known" in line for line in unknown["remarks"])
 
@@ -271,6 +297,7 @@ def test_a_difference_that_holm_leaves_open_is_not_called_visible() -> None:
     documents = [
         compare(*arms, "--against", "GPT-4.1", "--json").document for arms in ((GEMINI, GPT), (GEMINI, O3, O4, GPT))
     ]
+    assert compare(GEMINI, GPT, "--against", GPT, "--json").document == documents[0]  # as it is written beside it
     alone, among = (document["pairs"][0] for document in documents)
     assert alone["verdict"] == "different"
     assert among["verdict"] == "not_settled"

@@ -17,6 +17,7 @@ from itertools import pairwise
 from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.markers import split_lines
 from rcb_agent.tasks.masking import fill_blank
+from rcb_agent.tasks.syntax import parse_quietly
 
 _STAND_IN = "# the blank stands here"
 
@@ -96,7 +97,7 @@ def make_mutants(gold: str, *, before: str, after: str, seed: int, count: int) -
     data = (before + gold + after).encode()
     first, last = len(before.encode()), len(before.encode()) + len(gold.encode())
     try:
-        tree = ast.parse(data)
+        tree = parse_quietly(data)
     except SyntaxError:
         return ()
     finder = _Finder(data, first, last)
@@ -136,7 +137,7 @@ def _apply(data: bytes, edit: _Edit, first: int, last: int) -> Mutant:
 
 def _shape(data: bytes) -> str | None:
     try:
-        return ast.dump(ast.parse(data))
+        return ast.dump(parse_quietly(data))
     except SyntaxError:
         return None
 

@@ -13,6 +13,7 @@ from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.markers import split_lines
 from rcb_agent.tasks.masking import fill_blank
 from rcb_agent.tasks.mutants import Mutant
+from rcb_agent.tasks.syntax import parse_quietly
 
 _STAND_IN = "# the blank stands here"
 _NOTHING = (
@@ -60,7 +61,7 @@ def make_trivial(gold: str, *, before: str, after: str) -> tuple[Mutant, ...]:
     """Return the trivial answers of a blank that stands between ``before`` and ``after`` in a file."""
     source = _read(gold, before, after)
     try:
-        tree = ast.parse(source.data)
+        tree = parse_quietly(source.data)
     except SyntaxError:
         return ()
     places = _answers(tree, source)
@@ -152,6 +153,6 @@ def _replace(source: _Source, nodes: Sequence[ast.expr], texts: Sequence[str]) -
 
 def _shape(source: _Source, code: str) -> str:
     try:
-        return ast.dump(ast.parse(source.data[: source.first] + code.encode() + source.data[source.last :]))
+        return ast.dump(parse_quietly(source.data[: source.first] + code.encode() + source.data[source.last :]))
     except SyntaxError:
         return ""

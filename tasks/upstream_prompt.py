@@ -16,6 +16,7 @@ from pathlib import Path
 from rcb_agent.errors import TaskError
 from rcb_agent.tasks.base import Task
 from rcb_agent.tasks.origins import read_beside
+from rcb_agent.tasks.syntax import parse_quietly
 from rcb_agent.tasks.upstream_text import count_blank, flatten_context, mask_blank, read_lines, read_paper
 
 ASKS = "core/annotation/utils/run_inference.py"
@@ -73,8 +74,8 @@ class _NotUnderstood(Exception):
 
 def _find_function(path: str, source: bytes, name: str) -> ast.AST:
     try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError) as error:
+        tree = parse_quietly(source)
+    except SyntaxError as error:
         raise TaskError(f"--prompt upstream: {path} is no Python that can be read: {error}") from None
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:

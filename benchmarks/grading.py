@@ -3,12 +3,15 @@
     python benchmarks/grading.py --suite mini
     python benchmarks/grading.py --suite researchcodebench --papers minp,TabDiff --submissions 60
     python benchmarks/grading.py --suite researchcodebench --submissions 6784 --ways warm
+    python benchmarks/grading.py --suite researchcodebench --submissions 6 --by-paper
 
 Submissions are gold, null and mutants of the gold, over the papers whose runtime is built. ``upstream`` is the
 published way: a fresh copy of the paper's folder, ``python paper2code_test.py`` in it, one after another, no isolation.
 CPU is user + system time of everything below this process, as the kernel's accounting group counts it (cgroup v1,
 ``cpuacct``, as root); start-up of the warm processes is counted and named apart. ``body`` is the CPU time of the
-hidden test alone with the gold code, forked from a process that has imported what it needs.
+hidden test alone with the gold code, forked from a process that has imported what it needs: no isolation, no copy, nothing
+crosses, so that no way of running the tests can cost less. ``--by-paper`` takes so many submissions of each paper, and sums
+them up as if every task had been graded once.
 """
 
 import argparse
@@ -217,16 +220,54 @@ def main() -> None:
     parser.add_argument("--submissions", type=int, default=60)
     parser.add_argument("--ways", default="upstream,cold,warm")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--by-paper", action="store_true", help="upstream and warm, paper by paper")
     options = parser.parse_args()
     tasks = measurable(options.suite, [name for name in options.papers.split(",") if name])
-    work = submissions(tasks, options.submissions)
+    if not tasks:
+        sys.exit("no such paper whose runtime is built")
     cache = Path(tempfile.mkdtemp(prefix="rcb-agent-benchmark-"))
-    print(f"{len(work)} submissions of {len(tasks)} tasks, load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
+    load = f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores"
     try:
         with Accounting().entered() as clock:
+            if options.by_paper:
+                print(f"{options.submissions} submissions of each paper, {load}; ms of CPU a grade")
+                by_paper(tasks, options.submissions, clock, options.workers, cache)
+                return
+            work = submissions(tasks, options.submissions)
+            print(f"{len(work)} submissions of {len(tasks)} tasks, {load}")
             compare(work, options.ways.split(","), clock, options.workers, cache)
     finally:
         shutil.rmtree(cache, ignore_errors=True)
+
+
+def by_paper(tasks: Sequence[Task], count: int, clock: Callable[[], float], workers: int, cache: Path) -> None:
+    """Measure the published way and ours for each paper, and how both stand to its bare test."""
+    grader = SplitGrader(partial(open_sandbox, "bubblewrap"), load_runtime, cache=cache, warm=WarmSandboxes())
+    rows: list[tuple[int, float, float, float]] = []
+    print(f"{'paper':30} tasks  upstream  warm  ratio  body  bound  2 x body + 80")
+    for paper in dict.fromkeys(task.info.id for task in tasks):
+        own = [task for task in tasks if task.info.id == paper]
+        work = submissions(own, count)
+        theirs = 1000 * grade_upstream(work, clock).cpu / count
+        ours = 1000 * grade_ours(work, grader, clock, workers).cpu / count
+        body = 1000 * body_seconds(own[0])
+        rows.append((len(own), theirs, ours, body))
+        kept = "kept" if ours <= 2 * body + 80 else "not kept"
+        print(
+            f"{paper:30} {len(own):5} {theirs:9.0f} {ours:5.0f} {theirs / ours:6.1f} {body:5.0f} {theirs / body:6.1f}  {kept}",
+            flush=True,
+        )
+    grader.close()
+    total = [sum(row[0] * row[place] for row in rows) for place in (1, 2, 3)]
+    ratios = [theirs / ours for _, theirs, ours, _ in rows]
+    print(
+        f"all {sum(row[0] for row in rows)} tasks once: upstream {total[0] / 1000:.0f} s, warm {total[1] / 1000:.0f} s of CPU, "
+        f"{total[0] / total[1]:.1f} x; bare tests {total[2] / 1000:.0f} s, {total[0] / total[2]:.1f} x"
+    )
+    print(
+        f"ratio of a paper: median {statistics.median(ratios):.1f}, geometric mean {statistics.geometric_mean(ratios):.1f}, "
+        f"from {min(ratios):.1f} to {max(ratios):.1f}"
+    )
 
 
 def compare(work: Sequence[Work], ways: Sequence[str], clock: Callable[[], float], workers: int, cache: Path) -> None:

@@ -61,7 +61,7 @@ for p,n,y,z in j['parts']:
     m=sys.modules[n]=types.ModuleType(n)
     q=sys.modules.setdefault(p,types.ModuleType(p))
     setattr(q,n[len(p)+1:],m)
-    c=marshal.loads(s[y:y+z])if k else compile(s[:y],'part','exec',__future__.annotations.compiler_flag,True)
+    c=marshal.loads(s[y:y+z])if k else compile(s[:y],'<part>','exec',__future__.annotations.compiler_flag,True)
     exec(c,m.__dict__)
     s=s[y+z:]
 m.main(j['config'])
@@ -117,9 +117,9 @@ def program_frame(parts: tuple[str, ...], config: dict[str, Any]) -> tuple[dict[
 
 
 def compile_part(source: bytes) -> CodeType:
-    """Compile as BOOTSTRAP does."""
+    """Compile as BOOTSTRAP does. In brackets, the name is no file's: a traceback would look for it on all of sys.path."""
     code: CodeType = compile(
-        source, "part", "exec", __future__.annotations.compiler_flag, dont_inherit=True, optimize=0
+        source, "<part>", "exec", __future__.annotations.compiler_flag, dont_inherit=True, optimize=0
     )
     return code
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # as in frames.py
 REQUEST_BYTES = 1 << 16
 DESCRIPTORS = 16
 ENTRY = "main"
+PREPARE = "prepare"  # a program may have one: what needs the packages, and is the same for all that is forked
 
 
 def main(config: dict[str, Any]) -> NoReturn:
@@ -77,6 +78,8 @@ def load(config: dict[str, Any]) -> Entry:
             __import__(name)
         except ImportError:
             continue  # the program that needs it will say so
+    if (prepare := module.__dict__.get(PREPARE)) is not None:
+        prepare()
     if len(os.listdir("/proc/self/task")) != 1:
         raise RuntimeError("a package has started a thread, so this process cannot be forked")
     if shares_memory():

@@ -20,6 +20,9 @@ _CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 
 
 _own: set[str] = set()
+_looked_at: dict[str, Any] = {}
+_names: list[tuple[dict[str, Any], str]] = []
+_functions: list[FunctionType] = []
 
 
 def remember_loaded() -> None:
@@ -27,39 +30,50 @@ def remember_loaded() -> None:
     _own.update(sys.modules)
 
 
+def find_clocks() -> None:
+    """Note where the clocks are in modules that were not looked at before; done ahead of time, all that is forked has it."""
+    clocks = {time.__dict__[f"{name}{unit}"] for name in _CLOCKS for unit in ("", "_ns")}
+    for name, module in list(sys.modules.items()):
+        if name not in _own and _looked_at.get(name) is not module:  # one may have been imported anew
+            _looked_at[name] = module
+            _look_at(module.__dict__, clocks)
+
+
 def install(step: float) -> None:
     """Replace the clocks by ones that advance by ``step`` seconds a reading; with 0 leave them as they are."""
     if not step:
         return
+    find_clocks()
     readings = itertools.count(START, max(1, round(step * 1e9)))
     counted: dict[Callable[[], float], Callable[[], float]] = {}
     for name in _CLOCKS:
         counted[time.__dict__[name]] = _in_seconds(readings)
         counted[time.__dict__[f"{name}_ns"]] = readings.__next__
-    _replace(time.__dict__, counted)
-    for name, module in list(sys.modules.items()):
-        if name not in _own:
-            _replace(module.__dict__, counted)
-
-
-def _replace(names: dict[str, Any], counted: dict[Callable[[], float], Callable[[], float]]) -> None:
-    for name, value in list(names.items()):
-        if type(value) is _BUILTIN and value in counted:
+    for names, name in [*_names, *((time.__dict__, clock.__name__) for clock in counted)]:
+        if type(value := names.get(name)) is _BUILTIN and value in counted:  # a module may have two names
             names[name] = counted[value]
+    for function in _functions:
+        function.__defaults__ = tuple(
+            counted.get(value, value) if type(value) is _BUILTIN else value for value in function.__defaults__ or ()
+        )
+
+
+def _look_at(names: dict[str, Any], clocks: set[Callable[[], float]]) -> None:
+    for name, value in list(names.items()):
+        if type(value) is _BUILTIN and value in clocks:
+            _names.append((names, name))
         elif type(value) is FunctionType:
-            _replace_defaults(value, counted)
+            _look_at_defaults(value, clocks)
         elif type(value) is type:
             for method in vars(value).values():
                 if type(method) is FunctionType:
-                    _replace_defaults(method, counted)
+                    _look_at_defaults(method, clocks)
 
 
-def _replace_defaults(function: FunctionType, counted: dict[Callable[[], float], Callable[[], float]]) -> None:
-    """Replace clocks among the default arguments, as those of ``timeit``."""
-    if function.__defaults__ and any(type(value) is _BUILTIN and value in counted for value in function.__defaults__):
-        function.__defaults__ = tuple(
-            counted.get(value, value) if type(value) is _BUILTIN else value for value in function.__defaults__
-        )
+def _look_at_defaults(function: FunctionType, clocks: set[Callable[[], float]]) -> None:
+    """Note clocks among the default arguments, as those of ``timeit``."""
+    if function.__defaults__ and any(type(value) is _BUILTIN and value in clocks for value in function.__defaults__):
+        _functions.append(function)
 
 
 def _in_seconds(readings: "itertools.count[int]") -> Callable[[], float]:

@@ -184,8 +184,8 @@ class SplitGrader:
         files = filled_files(task.problem, null_code(task.problem))
 
         def run_null() -> tuple[dict[str, Any], bool]:
-            result, grade = self._run_pair(task, runtime, files, expected)
-            return {"verdict": grade.verdict}, not _is_doubtful(result) and grade.reason != "time_limit"
+            result, grade = self._run_pair(task, runtime, files, expected)  # a time limit was met alone
+            return {"verdict": grade.verdict}, not _is_doubtful(result)
 
         try:
             kept = self._kept.get(candidate_key(key, files), run_null, needs={"verdict": str})

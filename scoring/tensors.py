@@ -111,7 +111,9 @@ def read_tensor(decoder: Decoder, node: Node, _: int = 0) -> Any:
         return _sized(lambda: torch.empty(shape, dtype=dtype))
     if name == "bool":  # a byte other than 0 and 1 would make a bool that is neither
         return byte_tensor(blob).ne(0).reshape(shape)
-    return torch.frombuffer(bytearray(blob), dtype=dtype).clone().reshape(shape)
+    value = torch.empty(shape, dtype=dtype)
+    ctypes.memmove(value.data_ptr(), blob, len(blob))
+    return value
 
 
 def _sized(make: Callable[[], Any]) -> Any:

@@ -32,6 +32,8 @@ _MESSAGE_LIMIT = 500
 
 
 counted_clock.remember_loaded()
+prepare = counted_clock.find_clocks
+"""Called in a process that others are forked from, once it has loaded its packages."""
 
 
 def main(settings: dict[str, Any]) -> None:

@@ -7,13 +7,14 @@ that breaks a rule raises WireError, and nothing is allocated for more than what
 import json
 import socket
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from time import monotonic  # by name: a grade may count the module's clocks
 from typing import Any
 
 HEADER = struct.Struct("<II")
 _CHUNK = 1 << 20
+_LARGE = 1 << 18
 MAX_BLOBS = 1 << 16
 
 
@@ -58,8 +59,9 @@ class Channel:
         size = sum(map(len, parts))
         self._admit(len(text), size, OverLimit)
         try:
-            self._end.settimeout(self._left())
-            self._end.sendall(b"".join((HEADER.pack(len(text), size), text, *parts)))
+            for piece in _pieces([HEADER.pack(len(text), size), text, *parts]):
+                self._end.settimeout(self._left())
+                self._end.sendall(piece)
         except TimeoutError:
             raise PeerSlow("the other side did not read in time") from None
         except OSError as error:
@@ -88,19 +90,36 @@ class Channel:
         return left
 
     def _read(self, size: int) -> bytearray:
-        buffer = bytearray()
-        while len(buffer) < size:
+        """Return so many bytes; there is never room for more than twice what has come."""
+        buffer, filled = bytearray(min(size, _CHUNK)), 0
+        while filled < size:
+            if filled == len(buffer):
+                buffer += bytes(min(filled, size - filled))
             try:
                 self._end.settimeout(self._left())
-                part = self._end.recv(min(_CHUNK, size - len(buffer)))
+                with memoryview(buffer) as room:
+                    count = self._end.recv_into(room[filled:])
             except TimeoutError:
                 raise PeerSlow("no answer in time") from None
             except OSError as error:
                 raise PeerGone(f"the other side is gone ({error.strerror})") from None
-            if not part:
+            if not count:
                 raise PeerGone("the other side is gone")
-            buffer += part
+            filled += count
         return buffer
+
+
+def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the parts in as few pieces as do not copy what is large."""
+    small: list[bytes] = []
+    for part in parts:
+        if len(part) < _LARGE:
+            small.append(part)
+            continue
+        yield b"".join(small)
+        small = []
+        yield part
+    yield b"".join(small)
 
 
 def parse_head(text: bytes | bytearray) -> dict[str, Any]:

@@ -231,6 +231,13 @@ def test_files_of_a_workspace_win_over_what_was_loaded_ahead(warm: WarmSandboxes
     assert run(warm, runtime, code, files=files).stdout == b"False\n1 2 False random\n"
 
 
+def test_a_traceback_takes_no_file_of_a_workspace_for_our_source(warm: WarmSandboxes, runtime: Runtime) -> None:
+    """The supervisors' frames name no file that could be looked for on the path, which costs calls and shows nonsense."""
+    files = {name: b"SHOWN\n" * 999 for name in ("part", "<part>", "<work.main>")}
+    code = "import sys, traceback\nsys.path.insert(0, '/workspace')\nprint(len(shown := traceback.format_stack()) > 3, 'SHOWN' in str(shown))\n"
+    assert run(warm, runtime, code, files=files).stdout == b"True False\n"
+
+
 def test_many_bytes_at_the_start(warm: WarmSandboxes, runtime: Runtime) -> None:
     """More files than one message takes arrive all the same."""
     files = {f"{number}.bin": bytes([number]) * (24 << 20) for number in range(5)}

@@ -1,8 +1,10 @@
 """Guards: a verdict that depends on how fast the machine is, where the code itself stops on measured time."""
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -67,6 +69,19 @@ def test_a_clock_that_is_a_default_argument_counts_too() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "[0.25, 0.25]\n"
+
+
+def test_a_module_imported_anew_counts_too(tmp_path: Path) -> None:
+    """What was looked at ahead of time is not taken for a workspace's own module of that name; two names are one module."""
+    (tmp_path / "stopwatch.py").write_text("from time import time\n")
+    code = (
+        "import sys\nfrom rcb_agent.scoring import counted_clock as c\nc.remember_loaded()\n"
+        "import stopwatch, timeit\nsys.modules['alias'] = timeit\nc.find_clocks()\nold = sys.modules.pop('stopwatch')\n"
+        "import stopwatch\nc.install(0.25)\nprint([w.time() > 1.7e9 + 9 for w in (old, stopwatch)], round(timeit.timeit(number=1), 3))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert result.stdout == "[False, False] 0.25\n"
 
 
 def test_without_it_the_gold_code_cannot_be_measured(grader: SplitGrader) -> None:

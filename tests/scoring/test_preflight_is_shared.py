@@ -117,6 +117,14 @@ def test_a_failed_gold_is_not_kept_on_disk(tmp_path: Path) -> None:
 
 
 GOLD = 'def f(x):\n    # <paper2code name="f">\n    return x\n    # </paper2code name="f">\n'
+LOOP = """\
+def f(x):
+    while x < 9:
+        # <paper2code name="f">
+        x += 1
+        # </paper2code name="f">
+    return x
+"""
 TEST = "import unittest\nfrom model import f\nclass T(unittest.TestCase):\n    def test_f(self):\n        {}\n"
 
 NO_GOLD = {
@@ -153,6 +161,20 @@ def test_a_task_that_an_empty_blank_passes_is_flagged(grader: SplitGrader) -> No
     assert grade.verdict == "passed"
     assert grade.flags == ("vacuous:an empty blank passes",)
     assert grade_text(grader, fixture_task("plain"), honest("plain")).flags == ()
+
+
+@SANDBOX
+@NEEDED
+def test_an_empty_blank_that_never_ends_costs_its_time_once(tmp_path: Path) -> None:
+    """A loop whose condition nothing changes any more is tried by the first run of a paper and not by every one after it."""
+    task = make_task(LOOP, TEST.format("self.assertEqual(f(1), 9)"), rules=GradingRules(seconds=2.0))
+    opened = []
+    for _ in range(2):
+        opener = Counting()
+        grader = SplitGrader(opener, lambda _: runtime(), cache=tmp_path)
+        assert grade_text(grader, task, LOOP).verdict == "passed"
+        opened.append(opener.opened)
+    assert opened[1] == 3
 
 
 @SANDBOX

@@ -1,15 +1,17 @@
 """The form of a value: what must agree with the gold's whatever the numbers in it are.
 
 Kind, keys, lengths, shapes and strings exactly, because they size things; of numbers whether they are integral, and
-if so which, and whether any is NaN. Not: list against tuple, the width of a float, numpy's scalar wrappers, bool
+if so which, and whether any is NaN or infinite. Not: list against tuple, the width of a float, numpy's scalar wrappers, bool
 against int. An array and a list stay apart: tests index, transpose and broadcast the one and not the other.
 ``gold_form`` says what agrees.
 
 A form is what JSON holds: None, strings and ints (bools as well) stand for themselves, ``{"float": n}`` is a float of
 the integral value n or none, ``{"items": [[form, count], ...]}`` a sequence in runs, ``{"dict": items}`` and
-``{"set": items}`` are ordered by key; ``"nan": true`` stands beside a number, or an array, that is NaN somewhere. This file also runs inside sandboxes: standard library only.
+``{"set": items}`` are ordered by key; ``"nan": true`` and ``"infinite": true`` stand beside a number, or an
+array, that is so somewhere. This file also runs inside sandboxes: standard library only.
 """
 
+import cmath
 import hashlib
 import json
 import math
@@ -23,6 +25,7 @@ from rcb_agent.scoring.values import MAX_DEPTH
 
 MAX_TEXT = 16 << 20
 IN_PLACE, SHARED, WEIGHTS = "in place: ", "shared: ", "weights: "
+NAN, INFINITE = "nan", "infinite"
 LIVE, CHANGED = "live", "changed"
 OBJECT = {"kind": "object"}
 _OBJECT_MARK = json.dumps(OBJECT)[1:-1]
@@ -252,12 +255,13 @@ def _type_form(kind: type, _: int) -> Any:
 
 def _float_form(value: float, _: int) -> Any:
     form = {"float": int(value) if math.isfinite(value) and value == int(value) else None}
-    return form | _nan_mark(is_nan=math.isnan(value))
+    return form | _marks(is_nan=math.isnan(value), is_infinite=math.isinf(value))
 
 
-def _nan_mark(*, is_nan: bool) -> dict[str, bool]:
-    """NaN is neither more nor less than anything: a test that looks for what is too far away finds nothing in it."""
-    return {"nan": True} if is_nan else {}
+def _marks(*, is_nan: bool, is_infinite: bool) -> dict[str, bool]:
+    """NaN is neither more nor less than anything: a test that looks for what is too far away finds nothing in it. The
+    infinities become NaN where a test divides by what it got, or takes the difference of two."""
+    return {**({NAN: True} if is_nan else {}), **({INFINITE: True} if is_infinite else {})}
 
 
 def _number_class(value: Any) -> str:
@@ -276,11 +280,18 @@ def _array_class(value: Any) -> str:
     return "float" if bool((plain == plain.round()).all()) else "fraction"
 
 
-def _has_nan(value: Any) -> bool:
-    if value.dtype.kind not in "fc":
-        return False
-    plain = _as_numpy(value)
-    return bool((plain != plain).any())  # noqa: PLR0124 (so is NaN)
+def _array_marks(value: Any) -> dict[str, bool]:
+    np = sys.modules["numpy"]
+    if value.dtype.kind not in "fc" or bool(np.isfinite(plain := _as_numpy(value)).all()):
+        return {}
+    return _marks(is_nan=bool(np.isnan(plain).any()), is_infinite=bool(np.isinf(plain).any()))
+
+
+def _tensor_marks(value: Any) -> dict[str, bool]:
+    plain = value.detach()
+    if not (plain.is_floating_point() or plain.is_complex()) or bool(plain.isfinite().all()):
+        return {}
+    return _marks(is_nan=bool(plain.isnan().any()), is_infinite=bool(plain.isinf().any()))
 
 
 def _as_numpy(value: Any) -> Any:
@@ -294,13 +305,14 @@ def _number_form(value: Any) -> Any:
         return form_of(value.item())
     if is_tensor(value):
         form = {"tensor": _number_class(value), "shape": json.dumps(list(value.shape))}
-        return form | _nan_mark(is_nan=bool(value.detach().isnan().any()))
+        return form | _tensor_marks(value)
     if any(base.__name__ in ("dtype", "device") for base in type(value).__mro__):  # what a test casts both sides to
         return {"kind": "dtype or device", "name": str(value)}
     if type(shape) is tuple and dtype is not None:
-        return {"array": _array_class(value), "shape": json.dumps(shape)} | _nan_mark(is_nan=_has_nan(value))
+        return {"array": _array_class(value), "shape": json.dumps(shape)} | _array_marks(value)
     if isinstance(value, numbers.Complex):
-        return {"number": "complex"} | _nan_mark(is_nan=value != value)  # noqa: PLR0124 (so is NaN)
+        number = value if isinstance(value, complex) else 0j
+        return {"number": "complex"} | _marks(is_nan=cmath.isnan(number), is_infinite=cmath.isinf(number))
     return {"kind": type(value).__name__}
 
 

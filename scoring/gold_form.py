@@ -1,6 +1,6 @@
 """Which forms agree with the gold's, and what is kept of the gold's forms.
 
-Where the gold has a float, any real number agrees but NaN; in the place of an array of fractions one of a dtype of
+Where the gold has a float, any real number agrees but NaN and the infinities; in the place of an array of fractions one of a dtype of
 ints does not. Where the gold has an int or bool, a number of exactly that value does, be it a float or a bool.
 Everything else is equal, inside containers as well. A long form is kept as its skeleton, in which ints and strings are
 left open, and a hash of them in order; the seen form's are hashed where the skeleton leaves them open. Only a skeleton that is long itself is replaced by a strict hash.
@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rcb_agent.scoring.form import Crossings, Entries, Names, hash_form, hash_text, join_runs, settle
+from rcb_agent.scoring.form import INFINITE, NAN, Crossings, Entries, Names, hash_form, hash_text, join_runs, settle
 
 Taken = list[list[str]]
 
@@ -126,12 +126,12 @@ def _agree_items(gold: Any, seen: Any, exact: list[Any]) -> bool:
 
 
 def _agree_float(gold: Any, seen: Any, _: list[Any]) -> bool:
-    return type(seen) is int or (type(seen) is dict and "float" in seen and _agree_nan(gold, seen))
+    return type(seen) is int or (type(seen) is dict and "float" in seen and _agree_marks(gold, seen))
 
 
-def _agree_nan(gold: Any, seen: Any) -> bool:
-    """NaN is wrong where the gold has none; where it has one, the test and the values say what is right."""
-    return "nan" in gold or "nan" not in seen
+def _agree_marks(gold: Any, seen: Any) -> bool:
+    """NaN, or an infinity, is wrong where the gold has none; where it has one, the test and the values say what is right."""
+    return all(mark in gold or mark not in seen for mark in (NAN, INFINITE))
 
 
 def _agree_array(gold: Any, seen: Any, _: list[Any]) -> bool:
@@ -139,13 +139,14 @@ def _agree_array(gold: Any, seen: Any, _: list[Any]) -> bool:
         return False
     is_complex = [form["array"] == "complex" for form in (gold, seen)]
     is_rounded = gold["array"] == "fraction" and seen["array"] == "int"
-    return is_complex[0] == is_complex[1] and not is_rounded and _agree_nan(gold, seen)
+    return is_complex[0] == is_complex[1] and not is_rounded and _agree_marks(gold, seen)
 
 
 def _agree_marked(gold: Any, seen: Any, _: list[Any]) -> bool:
-    """Compare what is equal but for the mark of NaN."""
-    plain = [{tag: part for tag, part in form.items() if tag != "nan"} for form in (gold, seen) if type(form) is dict]
-    return len(plain) == len((gold, seen)) and plain[0] == plain[1] and _agree_nan(gold, seen)
+    """Compare what is equal but for the marks of NaN and infinity."""
+    forms = [form for form in (gold, seen) if type(form) is dict]
+    plain = [{tag: part for tag, part in form.items() if tag not in (NAN, INFINITE)} for form in forms]
+    return len(plain) == len((gold, seen)) and plain[0] == plain[1] and _agree_marks(gold, seen)
 
 
 _RULES: Mapping[str, Callable[[Any, Any, list[Any]], Any]] = {

@@ -34,6 +34,9 @@ def at(x):
 def logs(x):
     return np.log(np.abs(x))
 
+def doubled(x):
+    return 2 * x
+
 def parts(x):
     return [x[:2], x[2:]]
 """
@@ -42,7 +45,7 @@ WEAK_TEST = """
 import unittest
 import numpy as np
 from numpy.testing import assert_allclose
-from model import at, logs, parts, pieces, rows, spread, table
+from model import at, doubled, logs, parts, pieces, rows, spread, table
 
 class TestWeak(unittest.TestCase):
     def setUp(self):
@@ -79,6 +82,13 @@ class TestWeak(unittest.TestCase):
         self.assertLess(far, 1e-6)
         self.assertFalse((np.abs(logs(self.x) - expected) > 1e-6).any())
 
+    def test_nothing_far_of_its_own_size(self):
+        for size in (float, np.float32, complex):
+            twice, wanted = doubled(self.x.astype(size)), 2 * self.x.astype(size)
+            with np.errstate(all="ignore"):
+                self.assertFalse((np.abs((twice - wanted) / twice) > 1e-6).any())
+        self.assertEqual(doubled(np.full(3, np.inf)).shape, (3,))
+
     def test_cast(self):
         out = logs(np.full(3, 0.6))
         assert_allclose(out, np.log(np.full(3, 0.6)).astype(out.dtype))
@@ -87,6 +97,7 @@ class TestWeak(unittest.TestCase):
 SPREAD, PIECES = "    return x - x.mean()\n", "    return [float(v) for v in x]\n"
 LOGS, LOG = "    return np.log(np.abs(x))\n", "np.log(np.abs(x))"
 TABLE, ROWS = '    return {"mean": float(x.mean()), "size": int(x.size)}\n', "    return x.sum(axis=1)\n"
+DOUBLED = "    return 2 * x\n"
 PARTS = "    return [x[:2], x[2:]]\n"
 
 DEGENERATE = {
@@ -103,6 +114,8 @@ DEGENERATE = {
     "an object for a value": (TABLE, '    return {"mean": object(), "size": 6}\n', "form"),
     "a scalar where rows are": (ROWS, "    return 1.0\n", "form"),
     "NaN where nothing is far": (LOGS, f"    return {LOG} if x[0] == 0.6 else {LOG} * np.nan\n", "form"),
+    "infinities where nothing is far": (DOUBLED, "    return np.inf * x\n", "form"),
+    "infinities of a complex dtype": (DOUBLED, "    return x * (np.inf if x.dtype.kind == 'c' else 2)\n", "form"),
     "one NaN": (TABLE, '    return {"mean": float("nan"), "size": 6}\n', "form"),
     "ints to cast to": (LOGS, f"    return {LOG}.astype(int) if x[0] == 0.6 else {LOG}\n", "form"),
     "bools to cast to": (LOGS, f"    return {LOG}.astype(bool) if x[0] == 0.6 else {LOG}\n", "form"),

@@ -262,3 +262,26 @@ def test_a_runtime_without_torch_never_pays_for_it(tmp_path: Path) -> None:
     grader = make_torch_grader(tmp_path, start="cold")
     task = make_task(seen.replace("'seen'>", '"seen">'), test)
     assert grade_text(grader, task, seen).verdict == PASSED
+
+
+MARKS = """
+import json
+import torch
+from split.form import form_of
+
+def main(settings):
+    odd = [("fine", 0.5), ("nan", float("nan")), ("infinite", -float("inf"))]
+    kinds = [torch.float32, torch.float64, torch.bfloat16, torch.complex64]
+    found = [sorted(form_of(torch.tensor([1.5, value], dtype=kind)).keys() & {"nan", "infinite"}) for _, value in odd for kind in kinds]
+    both = form_of(torch.tensor([float("inf"), float("nan")]))
+    whole = form_of(torch.tensor([1, 2]))
+    print(json.dumps([found, sorted(both), sorted(whole)]))
+"""
+
+
+def test_a_tensor_that_is_odd_somewhere_is_marked() -> None:
+    """NaN and the infinities of any float dtype are of the form: a weak assertion would not see them."""
+    found, both, whole = run_in_runtime(MARKS)
+    assert found == [[]] * 4 + [["nan"]] * 4 + [["infinite"]] * 4
+    assert both == ["infinite", "nan", "shape", "tensor"]
+    assert whole == ["shape", "tensor"]

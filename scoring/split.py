@@ -37,7 +37,7 @@ from rcb_agent.tasks.base import GradingRules, Task
 from rcb_agent.tasks.masking import filled_files, null_code
 
 MODE = "split"
-FORMAT = 5
+FORMAT = 6
 SALT_DRAWS = 4
 """Salts that are tried before a paper is graded without."""
 

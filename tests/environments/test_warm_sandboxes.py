@@ -233,7 +233,7 @@ def test_files_of_a_workspace_win_over_what_was_loaded_ahead(warm: WarmSandboxes
 
 def test_a_traceback_takes_no_file_of_a_workspace_for_our_source(warm: WarmSandboxes, runtime: Runtime) -> None:
     """The supervisors' frames name no file that could be looked for on the path, which costs calls and shows nonsense."""
-    files = {name: b"SHOWN\n" * 999 for name in ("part", "<part>", "<work.main>")}
+    files = dict.fromkeys(("part", "<part>", "<work.main>"), b"SHOWN\n" * 999)
     code = "import sys, traceback\nsys.path.insert(0, '/workspace')\nprint(len(shown := traceback.format_stack()) > 3, 'SHOWN' in str(shown))\n"
     assert run(warm, runtime, code, files=files).stdout == b"True False\n"
 

@@ -1,7 +1,7 @@
 """Which numbers agree with the gold's, and what is kept of the gold's numbers.
 
 What two runs of the gold code do not agree on, within the tolerance, depends on the run and is compared with nothing.
-Everything else agrees number by number: ints exactly, others as ``allclose`` has it, NaN with NaN only. Where only a
+What is skipped must vary where the gold's does. Everything else agrees number by number: ints exactly, others as ``allclose`` has it, NaN with NaN only. Where only a
 sample is kept, sum and norm must agree as well, within what the tolerance of the single numbers allows them to differ.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rcb_agent.scoring.form import Entries
-from rcb_agent.scoring.value_trace import Numbers, Updates, Values, places
+from rcb_agent.scoring.value_trace import VARIES, Numbers, Updates, Values, places, varies
 
 STAR = "from "
 """Begins the key under which the value of a star import stands, where a name may be missing."""
@@ -40,8 +40,10 @@ class GoldValues:
 
     @property
     def count(self) -> int:
-        """Number of crossings that are compared."""
-        return sum(numbers is not None for crossings in self.values.values() for numbers in crossings)
+        """Number of crossings whose numbers are compared."""
+        return sum(
+            numbers is not None and VARIES not in numbers for crossings in self.values.values() for numbers in crossings
+        )
 
 
 def stable_values(first: Mapping[str, Any], second: Mapping[str, Any], tolerance: Tolerance) -> GoldValues:
@@ -52,11 +54,15 @@ def stable_values(first: Mapping[str, Any], second: Mapping[str, Any], tolerance
         others = two.get(test, [])
         if len(others) == len(crossings):
             values[test] = [
-                mine if mine is None or not difference(mine, other, tolerance) else None
+                mine if mine is None or _is_stable(mine, other, tolerance) else None
                 for mine, other in zip(crossings, others, strict=True)
             ]
     updates = {test: dict(_stable_updates(test, first, second, tolerance)) for test in values}
     return GoldValues(values, updates)
+
+
+def _is_stable(mine: Numbers, other: Numbers | None, tolerance: Tolerance) -> bool:
+    return mine == other if VARIES in mine else not difference(mine, other, tolerance)
 
 
 def _stable_updates(
@@ -129,6 +135,9 @@ def difference(gold: Numbers | None, seen: Numbers | None, tolerance: Tolerance)
     """Say how numbers differ from the gold's, or return ""."""
     if gold is None or gold == seen:
         return ""
+    if VARIES in gold:  # what is skipped may have any numbers, but zeros alone are no sample of anything
+        is_flat = seen is not None and seen["n"] > 1 and bool(seen["v"]) and not varies(seen)
+        return "has one number throughout, other ones with the gold code" if is_flat else ""
     if seen is None or gold.get("n") != seen["n"]:
         return f"has {seen['n'] if seen else 'no'} numbers, {gold.get('n', 0)} with the gold code"
     count = gold["n"]

@@ -30,6 +30,8 @@ SMALL_SAMPLE = 64
 ROOM = 500_000
 """Numbers kept of one run before crossings get the small sample; after as many again sum and norm stand alone."""
 MOST_UPDATES = 100_000
+VARIES = "varies"
+"""Stands alone for a crossing that is skipped: its numbers are not all the same."""
 
 Numbers = dict[str, Any]
 Values = dict[str, list[Numbers | None]]
@@ -60,14 +62,14 @@ class ValueTrace:
         self._updates = 0
 
     def note(self, test: str, label: str, value: Any) -> None:
-        """Add the numbers of a crossing; what was updated before belongs to it. A skipped one has none, but takes its
-        room: which are skipped only the gold code's run is told."""
+        """Add the numbers of a crossing; what was updated before belongs to it. Of a skipped one is kept whether they vary,
+        but it takes its room: which are skipped only the gold code's run is told."""
         crossings = self.values.setdefault(test, [])
         if self._waiting:
             self.updates.setdefault(test, {})[str(len(crossings))] = self._waiting
             self._waiting = {}
         numbers = self._keep(value)
-        crossings.append(None if label in self._skipped else numbers)
+        crossings.append(_only_whether_it_varies(numbers) if label in self._skipped else numbers)
 
     def note_update(self, name: str, value: Any) -> None:
         """Add that a shared tensor has, or its gradient has, these numbers from now on. Raises OverLimit."""
@@ -82,6 +84,19 @@ class ValueTrace:
         numbers = describe(value, most)
         self._room -= _room_of(numbers)
         return numbers
+
+
+def varies(numbers: Numbers | None) -> bool:
+    """Say whether the numbers kept of a crossing are not all the same."""
+    if numbers is None:
+        return False
+    kept: array[float] = array("d")
+    kept.frombytes(base64.b64decode(numbers["v"]))
+    return len(set(kept)) > 1
+
+
+def _only_whether_it_varies(numbers: Numbers | None) -> Numbers | None:
+    return {VARIES: True} if varies(numbers) else None
 
 
 def _room_of(numbers: Numbers | None) -> int:

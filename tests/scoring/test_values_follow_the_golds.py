@@ -125,6 +125,18 @@ def test_honest_rewrites_have_the_golds_values(grader: SplitGrader, name: str) -
     assert (found.verdict, found.flags, found.message) == (PASSED, (), "")
 
 
+@pytest.mark.parametrize("noise", ["np.zeros(n)", "np.full(n, 0.3)"])
+def test_what_is_skipped_is_no_array_that_nobody_filled(grader: SplitGrader, noise: str) -> None:
+    """Draws may come in any order; one number throughout is no draw, and would be all that a test of the shape alone sees."""
+    text = change(("return np.random.default_rng().normal(size=n)", f"return {noise}"))
+    rules = GradingRules(values=ValueRules(skip=("Layer().noise()",)), in_place=IN_PLACE)
+    grade = grade_text(grader, task_of(rules), text)
+    assert (grade.verdict, grade.reason) == (FAILED, "values")
+    assert "noise() (crossing 3) has one number throughout" in grade.message
+    free = GradingRules(values=ValueRules(skip=("Layer().noise()", "sizes()")), in_place=IN_PLACE)
+    assert grade_text(grader, task_of(free), change(("np.arange(n)", "np.arange(n)[::-1]"))).verdict == PASSED
+
+
 RELABELLED = """
 import unittest
 import numpy as np

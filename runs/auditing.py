@@ -67,7 +67,10 @@ def audit_run(suite: LoadedSuite, tasks: Sequence[Task], runtimes: Mapping[str, 
 
 
 def open_packages(tasks: Sequence[Task], words: Sequence[str]) -> dict[str, Packages]:
-    """Index the packages of all runtimes that tasks need; one that is not there is said, not skipped."""
+    """Index the packages of all runtimes that tasks need; one that is not built is said, not skipped.
+
+    Raises EnvironmentFault for a Python that somebody named and that does not run.
+    """
     from rcb_agent.environments.runtimes import load_runtime
 
     pythons = choose_pythons(words, tasks)
@@ -76,6 +79,8 @@ def open_packages(tasks: Sequence[Task], words: Sequence[str]) -> dict[str, Pack
         try:
             found[name] = index_runtime(load_runtime(name, pythons.get(name)))
         except (EnvironmentFault, UsageError) as fault:
+            if name in pythons:
+                raise
             found[name] = Packages("", "", f"packages not searched: {fault}")
     return found
 

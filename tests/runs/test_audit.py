@@ -97,6 +97,13 @@ def test_packages_that_are_not_there_are_said(suite: Path, tmp_path: Path) -> No
     assert "3 whose packages were not searched" in " ".join(table.out.split())
 
 
+def test_a_python_that_does_not_run_is_refused(suite: Path, tmp_path: Path) -> None:
+    """Somebody who names one wants its packages searched: a table without them, and exit 0, would hide the slip."""
+    done = audit(suite, "--python", tmp_path / "nowhere", cwd=tmp_path)
+    assert (done.code, done.out) == (4, "")
+    assert f"{tmp_path / 'nowhere'} does not run as a Python" in done.err
+
+
 @pytest.mark.sandbox
 def test_a_run_over_a_copy_that_could_be_withheld_is_refused(suite: Path, tmp_path: Path) -> None:
     """A package that nothing of the paper imports holds the answer: refused in one line, by name; allowed, it stands in the record."""

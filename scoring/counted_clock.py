@@ -21,8 +21,8 @@ _CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 
 _own: set[str] = set()
 _looked_at: dict[str, Any] = {}
-_names: list[tuple[dict[str, Any], str]] = []
-_functions: list[FunctionType] = []
+_clock_names: list[tuple[dict[str, Any], str]] = []
+_clock_defaults: list[FunctionType] = []
 
 
 def remember_loaded() -> None:
@@ -34,9 +34,11 @@ def find_clocks() -> None:
     """Note where the clocks are in modules that were not looked at before; done ahead of time, all that is forked has it."""
     clocks = {time.__dict__[f"{name}{unit}"] for name in _CLOCKS for unit in ("", "_ns")}
     for name, module in list(sys.modules.items()):
-        if name not in _own and _looked_at.get(name) is not module:  # one may have been imported anew
-            _looked_at[name] = module
-            _look_at(module.__dict__, clocks)
+        if name in _own or _looked_at.get(name) is module:  # one may have been imported anew
+            continue
+        _looked_at[name] = module
+        if isinstance(names := getattr(module, "__dict__", None), dict):  # some packages put other objects there
+            _look_at(names, clocks)
 
 
 def install(step: float) -> None:
@@ -49,10 +51,10 @@ def install(step: float) -> None:
     for name in _CLOCKS:
         counted[time.__dict__[name]] = _in_seconds(readings)
         counted[time.__dict__[f"{name}_ns"]] = readings.__next__
-    for names, name in [*_names, *((time.__dict__, clock.__name__) for clock in counted)]:
+    for names, name in [*_clock_names, *((time.__dict__, clock.__name__) for clock in counted)]:
         if type(value := names.get(name)) is _BUILTIN and value in counted:  # a module may have two names
             names[name] = counted[value]
-    for function in _functions:
+    for function in _clock_defaults:
         function.__defaults__ = tuple(
             counted.get(value, value) if type(value) is _BUILTIN else value for value in function.__defaults__ or ()
         )
@@ -61,7 +63,7 @@ def install(step: float) -> None:
 def _look_at(names: dict[str, Any], clocks: set[Callable[[], float]]) -> None:
     for name, value in list(names.items()):
         if type(value) is _BUILTIN and value in clocks:
-            _names.append((names, name))
+            _clock_names.append((names, name))
         elif type(value) is FunctionType:
             _look_at_defaults(value, clocks)
         elif type(value) is type:
@@ -73,7 +75,7 @@ def _look_at(names: dict[str, Any], clocks: set[Callable[[], float]]) -> None:
 def _look_at_defaults(function: FunctionType, clocks: set[Callable[[], float]]) -> None:
     """Note clocks among the default arguments, as those of ``timeit``."""
     if function.__defaults__ and any(type(value) is _BUILTIN and value in clocks for value in function.__defaults__):
-        _functions.append(function)
+        _clock_defaults.append(function)
 
 
 def _in_seconds(readings: "itertools.count[int]") -> Callable[[], float]:

@@ -1,7 +1,7 @@
 """Which numbers agree with the gold's, and what is kept of the gold's numbers.
 
 What two runs of the gold code do not agree on, within the tolerance, depends on the run and is compared with nothing.
-What is skipped must vary where the gold's does. Everything else agrees number by number: ints exactly, others as ``allclose`` has it, NaN with NaN only. Where only a
+Of what is skipped only the spread is. Everything else agrees number by number: ints exactly, others as ``allclose`` has it, NaN with NaN only. Where only a
 sample is kept, sum and norm must agree as well, within what the tolerance of the single numbers allows them to differ.
 """
 
@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rcb_agent.scoring.form import Entries
-from rcb_agent.scoring.value_trace import VARIES, Numbers, Updates, Values, places, varies
+from rcb_agent.scoring.value_trace import COMMONEST, Numbers, Updates, Values, places, spread_of
 
+FEW = 8
 STAR = "from "
 """Begins the key under which the value of a star import stands, where a name may be missing."""
 
@@ -42,7 +43,9 @@ class GoldValues:
     def count(self) -> int:
         """Number of crossings whose numbers are compared."""
         return sum(
-            numbers is not None and VARIES not in numbers for crossings in self.values.values() for numbers in crossings
+            numbers is not None and COMMONEST not in numbers
+            for crossings in self.values.values()
+            for numbers in crossings
         )
 
 
@@ -62,7 +65,7 @@ def stable_values(first: Mapping[str, Any], second: Mapping[str, Any], tolerance
 
 
 def _is_stable(mine: Numbers, other: Numbers | None, tolerance: Tolerance) -> bool:
-    return mine == other if VARIES in mine else not difference(mine, other, tolerance)
+    return other is not None if COMMONEST in mine else not difference(mine, other, tolerance)
 
 
 def _stable_updates(
@@ -135,9 +138,8 @@ def difference(gold: Numbers | None, seen: Numbers | None, tolerance: Tolerance)
     """Say how numbers differ from the gold's, or return ""."""
     if gold is None or gold == seen:
         return ""
-    if VARIES in gold:  # what is skipped may have any numbers, but zeros alone are no sample of anything
-        is_flat = seen is not None and seen["n"] > 1 and bool(seen["v"]) and not varies(seen)
-        return "has one number throughout, other ones with the gold code" if is_flat else ""
+    if COMMONEST in gold:
+        return _other_spread(gold, spread_of(seen))
     if seen is None or gold.get("n") != seen["n"]:
         return f"has {seen['n'] if seen else 'no'} numbers, {gold.get('n', 0)} with the gold code"
     count = gold["n"]
@@ -156,6 +158,20 @@ def difference(gold: Numbers | None, seen: Numbers | None, tolerance: Tolerance)
     if not _is_near(total, _read(seen["sum"]), Tolerance(0.0, math.sqrt(count) * width)):
         return "differs from the gold code's in its sum"
     return ""
+
+
+def _other_spread(gold: Numbers, seen: Numbers | None) -> str:
+    """What is skipped may have any numbers; but where the gold code's are nearly all different, no more than half of them
+    are one number, as in an array that was not filled, and where they are not all the same, not all."""
+    if seen is None:
+        return ""
+    if gold[COMMONEST] <= gold["of"] / 4 and not gold["whole"]:
+        is_flat = seen[COMMONEST] > seen["of"] / 2
+    else:  # a few values, as of a mask: those of an honest draw may by chance be the same
+        is_flat = seen[COMMONEST] == seen["of"] >= FEW and gold[COMMONEST] < gold["of"]
+    if not is_flat:
+        return ""
+    return f"is the same number in {seen[COMMONEST]} of {seen['of']} places, {gold[COMMONEST]} of {gold['of']} with the gold code"
 
 
 def _by_place(numbers: Numbers) -> dict[int, float]:

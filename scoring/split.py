@@ -184,7 +184,9 @@ class SplitGrader:
         files = filled_files(task.problem, null_code(task.problem))
 
         def run_null() -> tuple[dict[str, Any], bool]:
-            result, grade = self._run_pair(task, runtime, files, expected)  # a time limit was met alone
+            result, grade = self._run_pair(task, runtime, files, expected)
+            if grade.reason == "time_limit":  # kept for good, so it must not be the machine's
+                self._check_machine(task, runtime, expected)
             return {"verdict": grade.verdict}, not _is_doubtful(result)
 
         try:

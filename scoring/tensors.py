@@ -108,10 +108,10 @@ def read_tensor(decoder: Decoder, node: Node, _: int = 0) -> Any:
     if math.prod(shape) * dtype.itemsize != len(blob):
         raise WireError("a tensor's size does not fit its shape")
     if not blob:
-        return _sized(lambda: torch.empty(shape, dtype=dtype))
+        return _sized(lambda: torch.empty(shape, dtype=dtype, device="cpu"))
     if name == "bool":  # a byte other than 0 and 1 would make a bool that is neither
         return byte_tensor(blob).ne(0).reshape(shape)
-    value = torch.empty(shape, dtype=dtype)
+    value = torch.empty(shape, dtype=dtype, device="cpu")  # whatever the default is: "meta" has no memory to write to
     ctypes.memmove(value.data_ptr(), blob, len(blob))
     return value
 

@@ -43,7 +43,7 @@ def main(settings: dict[str, Any]) -> None:
     session.trace = Trace(gold=settings["trace"], live=settings["live"])
     session.trace.skip(settings["skip_form"])
     session.kept = KeptValues(session.adapter.trusted, settings["kept"])
-    numbers = ValueTrace([*settings["skip_form"], *settings["skip_values"]])
+    numbers = ValueTrace(settings["skip_values"], ignored=settings["skip_form"])
     if settings["values"]:
         session.trace.on_entry, session.on_update = numbers.note, numbers.note_update
     gate = ComparisonGate(session.trace, settings["irregular"])

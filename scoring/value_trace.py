@@ -30,8 +30,8 @@ SMALL_SAMPLE = 64
 ROOM = 500_000
 """Numbers kept of one run before crossings get the small sample; after as many again sum and norm stand alone."""
 MOST_UPDATES = 100_000
-VARIES = "varies"
-"""Stands alone for a crossing that is skipped: its numbers are not all the same."""
+COMMONEST = "commonest"
+"""In what stands for a crossing that is skipped: how many of its kept numbers are the one that is there most often."""
 
 Numbers = dict[str, Any]
 Values = dict[str, list[Numbers | None]]
@@ -53,23 +53,25 @@ class ValueTrace:
     """What crossed in a run: per test the numbers of each crossing, in step with the form's entries, and by the place in
     them the updates of shared tensors that came before, by name."""
 
-    def __init__(self, skipped: Iterable[str] = ()) -> None:
+    def __init__(self, skipped: Iterable[str] = (), *, ignored: Iterable[str] = ()) -> None:
         self.values: Values = {}
         self.updates: Updates = {}
         self._skipped = frozenset(skipped)
+        self._ignored = frozenset(ignored)
         self._waiting: dict[str, Numbers | None] = {}
         self._room = ROOM
         self._updates = 0
 
     def note(self, test: str, label: str, value: Any) -> None:
-        """Add the numbers of a crossing; what was updated before belongs to it. Of a skipped one is kept whether they vary,
-        but it takes its room: which are skipped only the gold code's run is told."""
+        """Add the numbers of a crossing; what was updated before belongs to it. Of a skipped one is kept how they are
+        spread, of an ignored one nothing, but both take their room: which they are only the gold code's run is told."""
         crossings = self.values.setdefault(test, [])
         if self._waiting:
             self.updates.setdefault(test, {})[str(len(crossings))] = self._waiting
             self._waiting = {}
         numbers = self._keep(value)
-        crossings.append(_only_whether_it_varies(numbers) if label in self._skipped else numbers)
+        is_open = label in self._ignored
+        crossings.append(None if is_open else spread_of(numbers) if label in self._skipped else numbers)
 
     def note_update(self, name: str, value: Any) -> None:
         """Add that a shared tensor has, or its gradient has, these numbers from now on. Raises OverLimit."""
@@ -86,17 +88,14 @@ class ValueTrace:
         return numbers
 
 
-def varies(numbers: Numbers | None) -> bool:
-    """Say whether the numbers kept of a crossing are not all the same."""
-    if numbers is None:
-        return False
+def spread_of(numbers: Numbers | None) -> Numbers | None:
+    """Return how many numbers of a crossing were kept, how often the commonest of them is there, and whether any is an int."""
+    if numbers is None or not numbers["v"]:
+        return None
     kept: array[float] = array("d")
     kept.frombytes(base64.b64decode(numbers["v"]))
-    return len(set(kept)) > 1
-
-
-def _only_whether_it_varies(numbers: Numbers | None) -> Numbers | None:
-    return {VARIES: True} if varies(numbers) else None
+    counts = Counter(math.inf if math.isnan(number) else number for number in kept)
+    return {COMMONEST: counts.most_common(1)[0][1], "of": len(kept), "whole": bool(numbers["ints"])}
 
 
 def _room_of(numbers: Numbers | None) -> int:

@@ -90,7 +90,7 @@ class Channel:
         return left
 
     def _read(self, size: int) -> bytearray:
-        """Return so many bytes; there is never room for more than twice what has come."""
+        """Return so many bytes; room is made as they come, at most for as many again."""
         buffer, filled = bytearray(min(size, _CHUNK)), 0
         while filled < size:
             if filled == len(buffer):
@@ -110,16 +110,18 @@ class Channel:
 
 
 def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the parts in as few pieces as do not copy what is large."""
+    """Yield the parts in as few pieces as do not copy what is large; none is empty: to send nothing may fail or wait."""
     small: list[bytes] = []
     for part in parts:
         if len(part) < _LARGE:
             small.append(part)
             continue
-        yield b"".join(small)
-        small = []
+        if small:
+            yield b"".join(small)
+            small = []
         yield part
-    yield b"".join(small)
+    if any(small):
+        yield b"".join(small)
 
 
 def parse_head(text: bytes | bytearray) -> dict[str, Any]:

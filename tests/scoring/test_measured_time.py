@@ -76,7 +76,7 @@ def test_a_module_imported_anew_counts_too(tmp_path: Path) -> None:
     (tmp_path / "stopwatch.py").write_text("from time import time\n")
     code = (
         "import sys\nfrom rcb_agent.scoring import counted_clock as c\nc.remember_loaded()\n"
-        "import stopwatch, timeit\nsys.modules['alias'] = timeit\nc.find_clocks()\nold = sys.modules.pop('stopwatch')\n"
+        "import stopwatch, timeit\nsys.modules['alias'], sys.modules['number'], sys.modules['no'] = timeit, 1, None\nc.find_clocks()\nold = sys.modules.pop('stopwatch')\n"
         "import stopwatch\nc.install(0.25)\nprint([w.time() > 1.7e9 + 9 for w in (old, stopwatch)], round(timeit.timeit(number=1), 3))\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}

@@ -264,6 +264,27 @@ def test_a_runtime_without_torch_never_pays_for_it(tmp_path: Path) -> None:
     assert grade_text(grader, task, seen).verdict == PASSED
 
 
+DEFAULTS = """
+import json
+import torch
+from split.tensors import read_tensor
+from split.values import Decoder
+
+def main(settings):
+    torch.set_default_device("meta")
+    torch.set_default_dtype(torch.float64)
+    decoder = Decoder([bytes([0, 0, 128, 63]), b""], None)
+    whole, empty = (read_tensor(decoder, {"d": "float32", "s": shape, "k": blob}) for shape, blob in (([1], 0), ([0], 1)))
+    torch.set_default_device("cpu")
+    print(json.dumps([whole.tolist(), whole.device.type, empty.device.type]))
+"""
+
+
+def test_code_that_changes_torchs_defaults_gets_its_numbers() -> None:
+    """Numbers are written to memory, whatever device the code of this process makes its tensors on."""
+    assert run_in_runtime(DEFAULTS) == [[1.0], "cpu", "cpu"]
+
+
 MARKS = """
 import json
 import torch

@@ -5,7 +5,7 @@ import pytest
 from rcb_agent.scoring.base import FAILED, PASSED
 from rcb_agent.scoring.gold_values import Tolerance, difference
 from rcb_agent.scoring.split import SplitGrader
-from rcb_agent.scoring.value_trace import ROOM, SAMPLE, ValueTrace, describe, places
+from rcb_agent.scoring.value_trace import ROOM, SAMPLE, ValueTrace, describe, places, spread_of
 from rcb_agent.tasks.base import GradingRules, Task, ValueRules
 from tests.scoring.support import SANDBOXED, grade_text, make_task
 
@@ -45,7 +45,7 @@ class TestLayer(unittest.TestCase):
         self.assertTrue(np.allclose(layer.forward(x), expected))
 
     def test_noise(self):
-        self.assertEqual(Layer(2).noise(3).shape, (3,))
+        self.assertEqual(Layer(2).noise(9).shape, (9,))
 
     def test_sizes(self):
         self.assertEqual(sizes(5).shape, (5,))
@@ -56,6 +56,7 @@ class TestLayer(unittest.TestCase):
         self.assertTrue((x > 1).all())
 """
 
+DRAW = [number / 7 for number in range(1, 17)]
 START, FORWARD = "self.weight = np.full(size, 0.5)", "return np.tanh(self.alpha * x) * self.weight"
 IN_PLACE = {"double_in_place()": (0,)}
 COMPARED = GradingRules(values=ValueRules(), in_place=IN_PLACE)
@@ -125,16 +126,51 @@ def test_honest_rewrites_have_the_golds_values(grader: SplitGrader, name: str) -
     assert (found.verdict, found.flags, found.message) == (PASSED, (), "")
 
 
-@pytest.mark.parametrize("noise", ["np.zeros(n)", "np.full(n, 0.3)"])
+FLAT = [
+    "np.zeros(n)",
+    "np.full(n, 0.3)",
+    "np.eye(1, n)[0]",
+    "np.full(n, np.nan)",
+    "np.arange(n) / 7 * (np.arange(n) > n // 2)",
+]
+
+
+@pytest.mark.parametrize("noise", FLAT)
 def test_what_is_skipped_is_no_array_that_nobody_filled(grader: SplitGrader, noise: str) -> None:
-    """Draws may come in any order; one number throughout is no draw, and would be all that a test of the shape alone sees."""
+    """Draws may come in any order; one number in most places is no draw, and a test of the shape alone sees nothing else."""
     text = change(("return np.random.default_rng().normal(size=n)", f"return {noise}"))
     rules = GradingRules(values=ValueRules(skip=("Layer().noise()",)), in_place=IN_PLACE)
     grade = grade_text(grader, task_of(rules), text)
-    assert (grade.verdict, grade.reason) == (FAILED, "values")
-    assert "noise() (crossing 3) has one number throughout" in grade.message
+    assert grade.verdict == FAILED
+    if "nan" in noise:
+        assert grade.reason == "form"
+        return
+    assert grade.reason == "values"
+    assert "noise() (crossing 3) is the same number in " in grade.message
     free = GradingRules(values=ValueRules(skip=("Layer().noise()", "sizes()")), in_place=IN_PLACE)
     assert grade_text(grader, task_of(free), change(("np.arange(n)", "np.arange(n)[::-1]"))).verdict == PASSED
+
+
+SPREAD = {
+    "a draw": (DRAW, DRAW[::-1], ""),
+    "a mask": ([0.0, 1.0] * 8, [1.0] * 15 + [0.0], ""),
+    "no mask": ([0.0, 1.0] * 8, [1.0] * 16, "same"),
+    "a short mask": ([0.0, 1.0], [1.0, 1.0], ""),
+    "ints": (list(range(16)), [3] * 12 + [1, 2, 4, 5], ""),
+    "half of it": (DRAW, [*DRAW[:8], *[0.0] * 8], ""),
+    "less than half": (DRAW, [*DRAW[:7], *[0.0] * 9], "same"),
+    "NaN": (DRAW, [float("nan")] * 16, "same"),
+    "constant in the gold too": ([0.5] * 16, [0.25] * 16, ""),
+    "nothing": (DRAW, [], ""),
+}
+
+
+@pytest.mark.parametrize("name", SPREAD)
+def test_a_draw_is_told_from_what_was_not_filled(name: str) -> None:
+    """An honest draw of few values may be one number throughout by chance; of many different ones it cannot."""
+    gold, seen, words = SPREAD[name]
+    found = difference(spread_of(describe(gold, SAMPLE)), describe(seen, SAMPLE), Tolerance(0.0, 0.0))
+    assert words in found if words else not found
 
 
 RELABELLED = """

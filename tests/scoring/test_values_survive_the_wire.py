@@ -2,6 +2,8 @@
 
 import json
 import math
+import socket
+import threading
 import tracemalloc
 from contextlib import suppress
 from typing import Any
@@ -12,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rcb_agent.scoring.values import _READERS, DTYPES, MAX_DEPTH, MAX_NODES, Decoder, Encoder
-from rcb_agent.scoring.wire import WireError, parse_head
+from rcb_agent.scoring.wire import Channel, WireError, WireLimits, parse_head
 
 
 def refuse(*_: Any) -> Any:
@@ -164,3 +166,46 @@ def test_a_small_frame_cannot_become_a_large_value() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 8 << 20
+
+
+LARGE, SMALL = bytes(range(256)) * 2000, b"small"
+
+
+@pytest.mark.parametrize(
+    "blobs", [[], [LARGE], [LARGE, LARGE], [SMALL, LARGE], [LARGE, b"", SMALL], [b"", LARGE * 9], [b""]]
+)
+def test_large_and_small_parts_arrive_in_order(blobs: list[bytes]) -> None:
+    """Whatever is sent in one piece and whatever in several."""
+    one, other = socket.socketpair()
+    with one, other:
+        sender, reader = Channel(one, WireLimits()), Channel(other, WireLimits())
+
+        def send_both() -> None:
+            for number in range(2):
+                sender.send({"n": number}, blobs)
+
+        thread = threading.Thread(target=send_both)
+        thread.start()
+        assert [reader.receive() for _ in range(2)] == [({"n": number}, blobs) for number in range(2)]
+        thread.join()
+
+
+def test_a_frame_that_has_arrived_was_sent() -> None:
+    """A reader that closes after the last byte of a large frame makes no error of it: after that nothing is sent."""
+    one, other = socket.socketpair()
+    with one:
+        sender, lost = Channel(one, WireLimits()), []
+
+        def read_and_close() -> None:
+            with other:
+                Channel(other, WireLimits()).receive()
+
+        thread = threading.Thread(target=read_and_close)
+        thread.start()
+        for last in (LARGE, b""):  # the second meets a closed end and says so
+            try:
+                sender.send({}, [last])
+            except WireError as error:
+                lost.append((last == b"", str(error)))
+            thread.join()
+    assert [is_second for is_second, _ in lost] == [True]

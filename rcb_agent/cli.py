@@ -34,18 +34,18 @@ def cli() -> None:
     """Run language models as agents on ResearchCodeBench-like tasks and grade them by hidden tests.
 
     \b
-    rcb-agent run --agent react                          the scripted demo model on the suite mini
+    rcb-agent run --agent react                           the scripted demo model on the suite mini
     rcb-agent run --agent react --agent direct --model openai/gpt-4.1
     rcb-agent run --arm 'react,without=run_tests,name=blind' --agent react
     rcb-agent run --suite researchcodebench --preset paper --model openai/gpt-4.1
     rcb-agent estimate --agent react --model openai/gpt-4.1      tokens, dollars, minutes; nothing is spent
-    rcb-agent show RUN [TRIAL]                           the table, or one trial step by step
-    rcb-agent compare RUN                                did one arm beat the other, and could this run tell?
-    rcb-agent ablate --agent react --leave-one-out tools what is each tool worth?
-    rcb-agent curve RUN                                  rates against steps, tokens, dollars, minutes
-    rcb-agent verify RUN                                 do its records belong together?
-    rcb-agent regrade RUN --dry-run                      would today's grader say the same?
-    rcb-agent doctor                                     does this machine do?
+    rcb-agent show RUN [TRIAL]                            the table, or one trial step by step
+    rcb-agent compare RUN                                 did one arm beat the other, and could this run tell?
+    rcb-agent ablate --agent react --leave-one-out tools  what is each tool worth?
+    rcb-agent curve RUN                                   rates against steps, tokens, dollars, minutes
+    rcb-agent verify RUN                                  do its records belong together?
+    rcb-agent regrade RUN --dry-run                       would today's grader say the same?
+    rcb-agent doctor                                      does this machine do?
     """  # noqa: D301 - \b is click's mark for text that keeps its lines
 
 
@@ -58,7 +58,9 @@ def cli() -> None:
 def show(**options: Any) -> None:
     """Print a run's table, or one trial step by step.
 
-    TRIAL is a trial's name, a unique part of it, or a task id.
+    RUN is a run folder, a unique beginning of an id in --results, or latest (the run that began last).
+    TRIAL is a trial's name, a unique part of it, or the id of a task with one trial. At most one of
+    --errors, --by, --copies and TRIAL.
 
     \b
     Examples:
@@ -77,7 +79,16 @@ def show(**options: Any) -> None:
 @click.argument("trial")
 @_results
 def diff(**options: Any) -> None:
-    """Print the final diff of a trial as a patch."""
+    """Print the final diff of a trial as a patch.
+
+    RUN is a run folder, a unique beginning of an id in --results, or latest (the run that began last).
+    TRIAL is a trial's name, a unique part of it, or the id of a task with one trial.
+
+    \b
+    Examples:
+      rcb-agent diff latest 'silt/filling of the last block'
+      rcb-agent diff RUN 'silt/filling of the last block' > answer.patch
+    """  # noqa: D301
     from rcb_agent.runs.inspection import show_diff
 
     show_diff(options)
@@ -93,7 +104,12 @@ def clean(**options: Any) -> None:
     """Remove what killed runs have left: containers, temporary folders. Nothing that is not ours.
 
     A container is ours if it carries our label, and left over if the process that made it is dead.
-    """
+
+    \b
+    Examples:
+      rcb-agent clean --dry-run
+      rcb-agent clean --images
+    """  # noqa: D301
     from rcb_agent.runs.cleaning import clean_up
 
     clean_up(options)
@@ -105,8 +121,15 @@ def clean(**options: Any) -> None:
 def doctor(**options: Any) -> None:
     """Look at this machine: what would keep a run from working, and the command that mends it.
 
-    Opens a real sandbox. Exit code 0: the main job can run (warnings allowed); 4: it cannot.
-    """
+    Opens a real sandbox.
+
+    \b
+    Exit codes: 0 the main job can run (warnings allowed); 4 it cannot.
+    \b
+    Examples:
+      rcb-agent doctor
+      rcb-agent doctor --results /data/results --json
+    """  # noqa: D301
     from rcb_agent.runs.doctor import run_doctor
 
     sys.exit(run_doctor(options))

@@ -21,9 +21,16 @@ from rcb_agent.cli_options import as_csv, as_json, as_latex, out_file, results
 def compare(**options: Any) -> None:
     """Set arms against each other: paired by task, clustered by paper.
 
-    RUN takes all arms of a run, RUN:ARM one, published:NAME one of the 32 published models. Differences are first minus
-    second, in points, over the tasks that all have. Arms may differ in what they are (listed as varied). Where they
-    were measured by another suite, other tasks, another grader or mode, sandbox, limits or runtimes: exit code 2.
+    RUN is a run folder, a unique beginning of an id in --results, or latest (the run that began last).
+    RUN takes all arms of that run, RUN:ARM one, published:NAME one of the 32 published models.
+
+    Differences are first minus second, in points, over the tasks that all have. Arms may differ in what they are (listed
+    as varied). Where they were measured by another suite, other tasks, another grader or mode, sandbox, limits or
+    runtimes: exit code 2.
+
+    Of published models suite digest, runtimes, limits and sandbox are unknown, and their mode is upstream: an arm of a
+    run (unless it is imported) against published:NAME is refused without --force. `rcb-agent leaderboard --run RUN` sets
+    them side by side.
 
     \b
     Examples:

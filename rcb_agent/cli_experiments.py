@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rcb_agent.cli_options import as_csv, as_json, as_latex, cold, results
+from rcb_agent.cli_options import ONE_ARM, as_csv, as_json, as_latex, cold, results, reworded
 from rcb_agent.errors import UsageError
 
 _NOT_VARIED = {"arms": (), "preset": None, "prompt": "standard", "grading": "split", "cheats": None}
@@ -16,7 +16,9 @@ _NOT_VARIED = {"arms": (), "preset": None, "prompt": "standard", "grading": "spl
 
 @click.command()
 @click.argument("run_id", metavar="RUN")
-@click.option("--arm", "arms", multiple=True, metavar="ARM", help="Only this arm of the run; repeatable.")
+@click.option(
+    "--arm", "arms", multiple=True, metavar="ARM", help="Only this arm of the run; repeatable.  [default: all]"
+)
 @click.option(
     "--by",
     "units",
@@ -45,6 +47,8 @@ _NOT_VARIED = {"arms": (), "preset": None, "prompt": "standard", "grading": "spl
 def curve(**options: Any) -> None:
     """Show both rates against steps, tokens, dollars and minutes: had every trial been ended there, what would pass?
 
+    RUN is a run folder, a unique beginning of an id in --results, or latest (the run that began last).
+
     Grades what the workspace held after each step of the run's trials, equal files once, and keeps the grades in the run
     folder. No model is asked. An arm of one step, such as direct, is a point. Interrupted, the same command goes on.
 
@@ -62,8 +66,8 @@ def curve(**options: Any) -> None:
 
 
 def add_experiments(group: click.Group, run: click.Command) -> None:
-    """Add both commands to a group; ``ablate`` runs what it plans, so it has all other options of ``run``, the same ones."""
-    ablate.params += [param for param in run.params if param.name not in _NOT_VARIED]
+    """Add both commands to a group; ``ablate`` runs what it plans, so it has all other options of ``run``."""
+    ablate.params += reworded([param for param in run.params if param.name not in _NOT_VARIED], ONE_ARM)
     for command in (ablate, curve):
         group.add_command(command)
 
@@ -81,7 +85,8 @@ def add_experiments(group: click.Group, run: click.Command) -> None:
     "--grid",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Arms from a YAML file instead: baseline, arms, cross (runs/schema/grid.json).",
+    help="Arms from a YAML file instead: baseline, arms, cross (runs/schema/grid.json). It names agent and model itself, "
+    "so --agent and --model are refused.",
 )
 @click.option("--against", metavar="ARM", help="With RUN: the baseline.  [default: its first arm]")
 @click.option("--dry-run", is_flag=True, help="Only show arms, trials and the estimate.")
@@ -92,7 +97,8 @@ def ablate(**options: Any) -> None:
 
     Plans the arms, runs them in one run folder (as `run` does: --out goes on, `resume` too) and prints the effects: paired by
     task, clustered by paper, adjusted for the number of arms (Holm), beside how often and when the baseline used what was left
-    out on the tasks that it turned. With RUN it prints the table of a finished run.
+    out on the tasks that it turned. With RUN it prints the table of a finished run. RUN is a run folder, a unique beginning
+    of an id in --results, or latest (the run that began last).
 
     \b
     Examples:
@@ -100,6 +106,10 @@ def ablate(**options: Any) -> None:
       rcb-agent ablate --agent react --leave-one-out tools --leave-one-out paper --out results/ablation
       rcb-agent ablate --grid grid.yaml
       rcb-agent ablate latest --latex
+    \b
+    A grid file, keys as for `run --arm`; the combinations of cross are arms:
+      baseline: {agent: react, model: openai/gpt-4.1}
+      cross: {paper: [file, none], max-steps: [10, 30]}
     """  # noqa: D301
     from rcb_agent.runs.ablation import ablate as carry_out
     from rcb_agent.runs.scratch import release_scratch

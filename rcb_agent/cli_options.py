@@ -1,7 +1,8 @@
 """Options that several commands share."""
 
+import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -54,7 +55,7 @@ suite = click.option(
     "--suite",
     default="mini",
     show_default=True,
-    help="mini, researchcodebench (once pulled), or a folder that holds papers.yaml.",
+    help="mini, researchcodebench (once pulled), a plug-in's name, or a folder that holds papers.yaml.",
 )
 
 _FILTERS = (
@@ -77,7 +78,7 @@ _FILTERS = (
     ),
     click.option("--hard", is_flag=True, help="Only tasks that at most 10 of the 32 published models solved."),
     click.option("--since", metavar="DATE", help="Only papers whose code has its first commit on that day or later."),
-    click.option("--ids", is_flag=True, help="Print ids only, one a line."),
+    click.option("--ids", is_flag=True, help="Print ids only, one a line; not with --json."),
 )
 
 
@@ -106,3 +107,20 @@ def filters(command: F) -> F:
     for option in reversed(_FILTERS):
         command = option(command)
     return command
+
+
+ONE_ARM = {
+    "agents": "react, direct, best-of-n, self-repair, a plug-in's name, or module:Class; one only.  [default: react]",
+    "models": "provider/model as LiteLLM names it, or scripted/demo; one only.  [default: scripted/demo]",
+    "arms": "The arm in full, in place of --agent, written as for `run`; one only.",
+}
+"""What options of ``run`` say in commands that take one arm, and one that asks a model."""
+
+
+def reworded(params: Iterable[click.Parameter], texts: Mapping[str, str]) -> list[click.Parameter]:
+    """Return copies of a command's parameters for another one, those that ``texts`` names with its words as their help."""
+    found = [copy.copy(param) for param in params]
+    for param in found:
+        if isinstance(param, click.Option) and param.name in texts:
+            param.help = texts[param.name]
+    return found

@@ -1,8 +1,10 @@
-"""The commands that look ahead, ``prompt`` and ``estimate``. Their options are those of ``run``, one by one the same."""
+"""The commands that look ahead, ``prompt`` and ``estimate``. Their options are those of ``run``."""
 
 from typing import Any
 
 import click
+
+from rcb_agent.cli_options import ONE_ARM, reworded
 
 _ARM = (
     "tools",
@@ -46,8 +48,8 @@ _ESTIMATE = (
 
 def add_previews(group: click.Group, run: click.Command) -> None:
     """Add both commands to a group, with options of ``run``."""
-    for command, names in ((prompt, _PROMPT), (estimate, _ESTIMATE)):
-        command.params += [param for param in run.params if param.name in names]
+    for command, names, texts in ((prompt, _PROMPT, ONE_ARM), (estimate, _ESTIMATE, {})):
+        command.params += reworded([param for param in run.params if param.name in names], texts)
         group.add_command(command)
 
 

@@ -29,7 +29,8 @@ def leaderboard(**options: Any) -> None:
     """Show the 32 published models of ResearchCodeBench, recomputed from their passes, with arms of yours beside them.
 
     Needs no pulled suite. An arm over only some of the tasks is marked partial, and set beside the published models
-    over the same tasks. RUN is a run over researchcodebench (or some of its tasks), its id's beginning, or latest.
+    over the same tasks. RUN is a run over researchcodebench (or some of its tasks): its folder, a unique beginning of
+    its id in --results, or latest (the run that began last).
 
     \b
     Examples:

@@ -21,6 +21,21 @@ class _Temperature(click.ParamType[float | None]):
         return None if value == "none" else float(click.FLOAT.convert(value, param, ctx))
 
 
+_workers = click.option(
+    "--workers",
+    type=click.IntRange(1, 512),
+    help="Trials at once; changes no result.  [default: 2 per core, at most 8]",
+)
+_allow_unmeasured = click.option(
+    "--allow-unmeasured",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Exit 0 although up to N trials were not measured.",
+)
+
+
 @click.command()
 @suite
 @click.option(
@@ -34,7 +49,8 @@ class _Temperature(click.ParamType[float | None]):
     "--agent",
     "agents",
     multiple=True,
-    help="react, direct, best-of-n, self-repair, oracle, null, cheater, or module:Class; repeatable.  [default: react]",
+    help="react, direct, best-of-n, self-repair, oracle, null, cheater, a plug-in's name, or module:Class; repeatable.  "
+    "[default: react]",
 )
 @click.option(
     "--model",
@@ -47,25 +63,33 @@ class _Temperature(click.ParamType[float | None]):
     "arms",
     multiple=True,
     metavar="SPEC",
-    help="One arm in full: 'react,without=run_tests,name=blind' (lists with '+'); repeatable.",
+    help="One arm in full, agent[@model],key=value,...: 'react,without=run_tests,name=blind'; repeatable. Keys: name, "
+    "model, tools, without, cheats (lists with '+'), paper, context, feedback, n, match-budget, match-by, prompt, "
+    "extract, max-steps, max-seconds, max-tokens, max-cost, max-output-tokens, price (IN+OUT), tool-protocol, "
+    "temperature, top-p, reasoning-effort, seed. All else is as the options beside it say.",
 )
 @click.option(
     "--preset",
     type=click.Choice(["paper"]),
-    help="paper: the published baseline as it is; --agent direct, --prompt, --extract and --grading upstream, temperature 0.",
+    help="paper: the published baseline as it is; --agent direct, --prompt, --extract and --grading upstream, "
+    "--temperature 0, --attempts 1. Other values of these, and --arm, are refused beside it.",
 )
 @click.option("--attempts", type=click.IntRange(1, 100), default=1, show_default=True, help="Trials per task and arm.")
 @click.option(
     "--cheats",
     metavar="all|A,B",
-    help="With --agent cheater: every task with each of these.  [default: one cheat per task, in turn]",
+    help="With --agent cheater alone, without --attempts: every task with each of these.  [default: one cheat per task, in turn]",
 )
-@click.option("--tools", metavar="A,B", help="Only these tools.")
-@click.option("--without", metavar="A,B", help="All tools but these.")
+@click.option(
+    "--tools",
+    metavar="A,B",
+    help="Only these of list_files, read_file, search, edit_file, write_file, run_tests, run_python and submit.  [default: all]",
+)
+@click.option("--without", metavar="A,B", help="All tools but these; they are called as for --tools.")
 @click.option(
     "--paper",
     type=click.Choice(["prompt", "file", "none"]),
-    help="Where the paper is.  [default: the agent's own: file for react, prompt for the others]",
+    help="Where the paper is.  [default: the agent's own: file for react, prompt for direct, best-of-n and self-repair]",
 )
 @click.option(
     "--context",
@@ -77,12 +101,13 @@ class _Temperature(click.ParamType[float | None]):
 @click.option(
     "--feedback",
     type=click.Choice(["none", "import", "own"]),
-    help="What best-of-n chooses by and self-repair is told: nothing run, does it import, do its own tests pass.  [default: own]",
+    help="What best-of-n chooses by and self-repair is told; none: nothing is run, import: does it import, own: do its own "
+    "tests pass.  [default: own; other agents take none]",
 )
 @click.option(
     "--n",
     type=click.IntRange(1),
-    help="Drafts of best-of-n and self-repair.  [default: 5, or until the budget ends]",
+    help="Drafts of best-of-n and self-repair.  [default: 5 of best-of-n without --match-budget, else until the budget ends]",
 )
 @click.option(
     "--match-budget",
@@ -106,14 +131,24 @@ class _Temperature(click.ParamType[float | None]):
     type=click.Choice(["tolerant", "upstream", "strict"]),
     default="tolerant",
     show_default=True,
-    help="How direct finds the code in a reply; upstream (also called strict) is the authors' rule.",
+    help="How direct, best-of-n and self-repair find the code in a reply; upstream (also called strict) is the authors' rule.",
 )
-@click.option("--max-steps", type=int, default=30, show_default=True, help="Model replies per trial.")
+@click.option("--max-steps", type=int, default=30, show_default=True, help="Model replies per trial; direct takes one.")
 @click.option("--max-seconds", type=float, default=900, show_default=True, help="Wall seconds per trial.")
-@click.option("--max-tokens", type=int, help="Input and output tokens per trial, looked at before each call.")
-@click.option("--max-cost", type=float, help="Dollars per trial, looked at before each call; needs a known price.")
-@click.option("--run-max-tokens", type=click.IntRange(1), help="Tokens of this run in all; changes no result.")
-@click.option("--run-max-cost", type=Dollars(), help="Dollars of this run in all; changes no result.")
+@click.option(
+    "--max-tokens", type=int, help="Input and output tokens per trial, looked at before each call.  [default: no cap]"
+)
+@click.option(
+    "--max-cost",
+    type=float,
+    help="Dollars per trial, looked at before each call; needs a known price.  [default: no cap]",
+)
+@click.option(
+    "--run-max-tokens", type=click.IntRange(1), help="Tokens of this run in all; changes no result.  [default: no cap]"
+)
+@click.option(
+    "--run-max-cost", type=Dollars(), help="Dollars of this run in all; changes no result.  [default: no cap]"
+)
 @click.option(
     "--tool-protocol",
     type=click.Choice(["auto", "native", "json"]),
@@ -131,7 +166,8 @@ class _Temperature(click.ParamType[float | None]):
     "--sandbox",
     default="bubblewrap",
     show_default=True,
-    help="Where agents and candidates run: bubblewrap, docker, host (no isolation at all), or module:callable.",
+    help="Where agents and candidates run: bubblewrap, docker, host (no isolation at all), a plug-in's name, or "
+    "module:callable.",
 )
 @docker_base
 @click.option(
@@ -161,23 +197,15 @@ class _Temperature(click.ParamType[float | None]):
     metavar="[NAME=]PATH",
     help="A Python with the packages, in place of the built runtime (of the runtime or paper NAME); repeatable.",
 )
-@click.option(
-    "--workers",
-    type=click.IntRange(1, 512),
-    help="Trials at once; changes no result.  [default: 2 per core, at most 8]",
-)
+@_workers
 @cold
 @click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="The run folder; the same command again resumes it."
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The run folder; the same command again resumes it.  [default: a new one in --results]",
 )
 @results
-@click.option(
-    "--allow-unmeasured",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Exit 0 although up to N trials were not measured.",
-)
+@_allow_unmeasured
 @click.option(
     "--allow-leaks",
     is_flag=True,
@@ -200,18 +228,29 @@ def run(**options: Any) -> None:
 
 @click.command()
 @click.argument("run_id", metavar="RUN")
-@click.option("--workers", type=click.IntRange(1, 512), help="Trials at once.")
+@_workers
 @cold
-@click.option("--run-max-tokens", type=click.IntRange(1), help="Tokens of this run in all, those used before included.")
-@click.option("--run-max-cost", type=Dollars(), help="Dollars of this run in all, those spent before included.")
+@click.option(
+    "--run-max-tokens",
+    type=click.IntRange(1),
+    help="Tokens of this run in all, those used before included.  [default: no cap]",
+)
+@click.option(
+    "--run-max-cost", type=Dollars(), help="Dollars of this run in all, those spent before included.  [default: no cap]"
+)
 @results
-@click.option("--allow-unmeasured", type=click.IntRange(0), default=0, show_default=True)
+@_allow_unmeasured
 @as_json
 def resume(**options: Any) -> None:
     """Go on with a run: grade what is solved, retry what was not measured, repeat nothing else.
 
-    RUN is a run folder or a unique beginning of its id.
-    """
+    RUN is a run folder, a unique beginning of an id in --results, or latest (the run that began last).
+
+    \b
+    Examples:
+      rcb-agent resume latest
+      rcb-agent resume RUN --run-max-cost 20 --workers 4
+    """  # noqa: D301
     from rcb_agent.runs.launch import launch_resume
 
     _finish(launch_resume(options), options)

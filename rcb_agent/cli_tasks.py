@@ -10,7 +10,14 @@ from rcb_agent.cli_options import as_json, filters, suite
 
 @click.group()
 def tasks() -> None:
-    """List, show, pull, audit, validate and write tasks."""
+    """List, show, pull, audit, validate and write tasks.
+
+    \b
+    Examples:
+      rcb-agent tasks list
+      rcb-agent tasks show 'silt/filling of the last block'
+      rcb-agent tasks pull researchcodebench
+    """  # noqa: D301
 
 
 @tasks.command("list")
@@ -21,6 +28,8 @@ def tasks() -> None:
 def list_tasks(**options: Any) -> None:
     """List the tasks of a suite with size, depth, venue and dates, and whether a model can have read the paper.
 
+    \b
+    Exit codes: 0 done; 3 a faulty paper (left out), or a suite, pattern or venue that is not there.
     \b
     Examples:
       rcb-agent tasks list --suite researchcodebench --safe-for gpt-4.1 --outermost
@@ -40,7 +49,7 @@ def show_task(**options: Any) -> None:
     """Show what an agent sees of a task.
 
     \b
-    rcb-agent tasks show 'PAPER/the blank'
+    rcb-agent tasks show 'silt/filling of the last block'
     """  # noqa: D301
     from rcb_agent.runs.inspection import print_task
 
@@ -51,11 +60,15 @@ def show_task(**options: Any) -> None:
 @suite
 @click.option("--tasks", "patterns", multiple=True, metavar="PATTERN", help="Only tasks whose id fits; repeatable.")
 @click.option("--quick", is_flag=True, help="Gold once, two mutants, no trivial answers.")
-@click.option("--mutants", type=click.IntRange(0, 10_000), help="Mutants of each blank.  [default: 5]")
+@click.option("--mutants", type=click.IntRange(0, 10_000), help="Mutants of each blank.  [default: 5, with --quick 2]")
 @click.option("--afresh", is_flag=True, help="Try again what is in the cache.")
 @click.option("--strict", is_flag=True, help="Exit 3 when a task is not sound.")
 @click.option(
-    "--sandbox", type=click.Choice(["bubblewrap", "docker"]), default="bubblewrap", show_default=True, help="Where."
+    "--sandbox",
+    type=click.Choice(["bubblewrap", "docker"]),
+    default="bubblewrap",
+    show_default=True,
+    help="Where code is run.",
 )
 @click.option("--workers", type=click.IntRange(1, 512), help="Tasks at once.  [default: one per core]")
 @as_json
@@ -83,7 +96,12 @@ def validate_tasks(**options: Any) -> None:
 
 @tasks.command("pull")
 @click.argument("name", metavar="SUITE")
-@click.option("--from", "source", metavar="PATH|URL", help="A clone, a bare mirror or another address.")
+@click.option(
+    "--from",
+    "source",
+    metavar="PATH|URL",
+    help="A clone, a bare mirror or another address.  [default: the published one]",
+)
 @click.option("--commit", metavar="SHA", help="Another commit than the published one: differences are warnings then.")
 @click.option("--force", is_flag=True, help="Pull again although it is there.")
 @as_json
@@ -105,7 +123,11 @@ def pull_tasks(**options: Any) -> None:
 @suite
 @click.option("--tasks", "patterns", multiple=True, metavar="PATTERN", help="Only tasks whose id fits; repeatable.")
 @click.option(
-    "--python", "pythons", multiple=True, metavar="[NAME=]PATH", help="As for run: whose packages are searched."
+    "--python",
+    "pythons",
+    multiple=True,
+    metavar="[NAME=]PATH",
+    help="As for `run`: whose packages are searched; repeatable.",
 )
 @as_json
 def audit(**options: Any) -> None:
@@ -114,7 +136,7 @@ def audit(**options: Any) -> None:
     For each task: what was withheld because it holds at least half of the blank's lines, and what can be seen all the same.
 
     \b
-    Exit codes: 0 nothing could have been withheld that was not; 3 something could; 4 machine.
+    Exit codes: 0 nothing could have been withheld that was not; 3 something could, or a faulty paper; 4 machine.
     \b
     rcb-agent tasks audit --suite researchcodebench --json
     """  # noqa: D301 - \b is click's mark for text that keeps its lines
@@ -157,7 +179,7 @@ def new(**options: Any) -> None:
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False))
 @click.option("--static", is_flag=True, help="Run nothing: only schemas, markers, places to fill in, leaks.")
 @click.option("--quick", is_flag=True, help="Gold once, two mutants of each blank, no trivial answers.")
-@click.option("--mutants", type=click.IntRange(0, 10_000), help="Mutants of each blank.  [default: 5]")
+@click.option("--mutants", type=click.IntRange(0, 10_000), help="Mutants of each blank.  [default: 5, with --quick 2]")
 @click.option(
     "--sandbox",
     type=click.Choice(["bubblewrap", "docker"]),

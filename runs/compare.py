@@ -75,7 +75,7 @@ def _document(contestants: Sequence[Contestant], request: CompareRequest) -> Jso
     whole = views[HEADLINE]
     if not whole.tasks:
         raise UsageError("these arms have no task in common: nothing can be compared")
-    pairs = _pairs(contestants, request.against)
+    pairs = _pairs(contestants, request)
     known = _compare_views(views, pairs, request.bootstrap)
     facts = {
         "tasks": len(whole.tasks),
@@ -130,16 +130,25 @@ def _views(
             yield (scope, "measured"), measured
 
 
-def _pairs(contestants: Sequence[Contestant], against: str) -> list[tuple[str, str]]:
+def _pairs(contestants: Sequence[Contestant], request: CompareRequest) -> list[tuple[str, str]]:
     ids = [one.id for one in contestants]
-    if not against:
+    if not request.against:
         return [(one, other) for place, one in enumerate(ids) for other in ids[place + 1 :]]
-    fitting = [
-        one for one in ids if against == one or against.endswith(f":{one}")
-    ]  # RUN:ARM and published:NAME as well
+    baseline = _baseline(contestants, request)
+    return [(one, baseline) for one in ids if one != baseline]
+
+
+def _baseline(contestants: Sequence[Contestant], request: CompareRequest) -> str:
+    """Return the id of the arm that ``against`` names, by its id or as arms are named on the command line."""
+    ids = [one.id for one in contestants]
+    if request.against in ids:
+        return request.against
+    named, _ = find_contestants((request.against,), request.results) if ":" in request.against else ((), [])
+    wanted = [(one.run, one.arm["id"]) for one in named]
+    fitting = [one.id for one in contestants if (one.run, one.arm["id"]) in wanted]
     if len(fitting) != 1:
-        raise UsageError(f"--against {against!r}: is none of these arms: {', '.join(ids)}")
-    return [(one, fitting[0]) for one in ids if one != fitting[0]]
+        raise UsageError(f"--against {request.against!r}: is none of these arms: {', '.join(ids)}")
+    return fitting[0]
 
 
 def _describe_pair(place: int, known: Mapping[tuple[str, str], Sequence[Comparison]]) -> Json:

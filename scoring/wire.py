@@ -112,7 +112,7 @@ class Channel:
 def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the parts in as few pieces as do not copy what is large; none is empty: to send nothing may fail or wait."""
     small: list[bytes] = []
-    for part in parts:
+    for part in filter(None, parts):
         if len(part) < _LARGE:
             small.append(part)
             continue
@@ -120,7 +120,7 @@ def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
             yield b"".join(small)
             small = []
         yield part
-    if any(small):
+    if small:
         yield b"".join(small)
 
 

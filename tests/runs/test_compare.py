@@ -322,7 +322,12 @@ def test_several_pairs_are_adjusted_and_one_can_be_the_baseline(tmp_path: Path) 
     assert flip["holm"] == pytest.approx(min(1.0, 3 * flip["p"]))
     based = compare(run, "--against", "c", "--json").document["pairs"]
     assert [(pair["first"], pair["second"]) for pair in based] == [("a", "c"), ("b", "c")]
+    assert compare(run, "--against", f"{run}:c", "--json").document["pairs"] == based
     assert "is none of these arms: a, b, c" in compare(run, "--against", "x").err
+    other = make_run(tmp_path / "other", {"c": "11111110"}, "pqrstuvw")
+    for wrong in (f"{other}:c", f"{tmp_path}/nowhere:c", GPT):  # another run's arm of that name is not this one
+        refused = compare(run, "--against", wrong)
+        assert (refused.code, refused.out) == (2, "")
 
 
 @pytest.mark.parametrize(
